@@ -1,0 +1,1 @@
+"""Hypothesis strategies that draw Programs and Cases. Imports no torch."""

@@ -1,0 +1,1 @@
+"""fxdiff: a differential fuzzer for PyTorch compiler backends."""

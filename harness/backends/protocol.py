@@ -1,0 +1,138 @@
+"""The protocol that every target is written against, and the registry of targets.
+
+A target is a class with three methods; fxdiff imports it in a process of its own, so it may crash, hang or leak.
+Register it with `register(TargetSpec(...))` from a module named by `--import`, or from the entry-point group
+`fxdiff.targets`. This module imports neither torch nor Hypothesis.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from harness.errors import HarnessError, UnknownName, UsageError
+from harness.model.case import Case
+from harness.model.outcome import Job, Outcome
+
+
+class Progress(Protocol):
+    """Where a backend says what it is about to do, so that a death has an address."""
+
+    def stage(self, name: str) -> None:
+        """Enter a stage: its deadline starts, and its CPU time is counted."""
+
+    def node(self, name: str) -> None:
+        """Name the node that is about to run."""
+
+
+class Backend(Protocol):
+    """One system under test."""
+
+    def warm(self) -> None:
+        """Import and warm libraries in the zygote, before any fork. Threads started here hang the children."""
+
+    def start(self) -> None:
+        """Prepare a freshly forked worker."""
+
+    def run(self, case: Case, job: Job, progress: Progress) -> Outcome:
+        """Run every call of `case` and return the evidence.
+
+        Raise Unsupported where the system itself refuses, Rejected where eager does; anything else that escapes
+        becomes harness_error. The system's own exceptions are caught here and returned as status `error`.
+        """
+
+    def versions(self) -> Mapping[str, str]:
+        """Name and version of every library that can change the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpec:
+    """What the engine knows of a target without importing it.
+
+    `entry` is `module:Class`; `environment` is `main` or `oneflow`; targets with one `zygote` share the warmed parent
+    process of that name. `needs` is evidence that the reference must supply (`trace`). `family` groups targets for
+    reports and signatures. A target that is `faithful` is expected never to disagree.
+    """
+
+    name: str
+    entry: str
+    summary: str
+    environment: str = "main"
+    zygote: str = "torch"
+    family: str = ""
+    needs: tuple[str, ...] = ()
+    lockstep: bool = False
+    default: bool = False
+
+
+_TARGETS: dict[str, TargetSpec] = {}
+
+
+def register(spec: TargetSpec) -> TargetSpec:
+    """Add a target; raises UsageError where the name is taken by another one."""
+    if _TARGETS.get(spec.name, spec) != spec:
+        raise UsageError(f"target {spec.name!r} is registered twice, by {_TARGETS[spec.name].entry} and {spec.entry}")
+    _TARGETS[spec.name] = spec
+    return spec
+
+
+def target(name: str) -> TargetSpec:
+    """The target of this name; raises UnknownName with the nearest."""
+    if name not in _TARGETS:
+        raise UnknownName("target", name, _TARGETS)
+    return _TARGETS[name]
+
+
+def targets() -> tuple[TargetSpec, ...]:
+    """Every registered target, by name."""
+    return tuple(_TARGETS[name] for name in sorted(_TARGETS))
+
+
+def load_backend(entry: str) -> Backend:
+    """Instantiate the class that a `module:Class` entry names; raises HarnessError where there is none."""
+    module_name, _, class_name = entry.partition(":")
+    cls = getattr(importlib.import_module(module_name), class_name, None)
+    if cls is None:
+        raise HarnessError(f"target entry {entry!r}: {module_name} has no {class_name!r}")
+    return cast(Backend, cls())
+
+
+register(TargetSpec("eager", "harness.backends.eager:EagerBackend", "PyTorch eager, the reference", family="eager"))
+register(
+    TargetSpec("eager:copy", "harness.backends.eager_copy:EagerCopyBackend", "eager again, in other layouts and threads", family="eager")
+)
+register(
+    TargetSpec(
+        "oneflow:eager",
+        "harness.backends.oneflow.whole:WholeBackend",
+        "whole programs in OneFlow, node after node",
+        environment="oneflow",
+        zygote="oneflow",
+        family="oneflow",
+    )
+)
+register(
+    TargetSpec(
+        "oneflow:lockstep",
+        "harness.backends.oneflow.lockstep:LockstepBackend",
+        "every node in OneFlow by itself, fed the reference's inputs",
+        environment="oneflow",
+        zygote="oneflow",
+        family="oneflow",
+        needs=("trace",),
+        lockstep=True,
+        default=True,
+    )
+)
+register(
+    TargetSpec(
+        "torch-mlir:linalg",
+        "harness.backends.torch_mlir.linalg:LinalgBackend",
+        "torch-mlir through linalg-on-tensors, executed on the wheel's own engine",
+        zygote="torch-mlir",
+        family="torch-mlir",
+        default=True,
+    )
+)

@@ -1,0 +1,62 @@
+"""A Verdict: what one oracle says of one Outcome against the reference."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.model.values import Value
+
+
+class Severity(enum.IntEnum):
+    """From a refusal up to a dead process: the order in which reports list findings."""
+
+    REFUSAL = 1
+    SPECIAL_VALUE = 2  # NaN, infinities, signed zero, overflow, out-of-range casts, ties
+    CONTRACT = 3  # wrong dtype, shape, structure, mutation or declared type
+    ERROR = 4  # a legal program is refused without the system's word that it does not do this
+    WRONG_VALUE = 5  # on ordinary inputs
+    INVALID_IR = 6  # or no convergence
+    CRASH = 7  # or hang, or blow-up in memory, on a legal program
+
+
+class Kind(str, enum.Enum):
+    """The kind of disagreement; part of a bug's identity."""
+
+    VALUE = "value"
+    SPECIAL = "special"
+    DTYPE = "dtype"
+    SHAPE = "shape"
+    STRUCTURE = "structure"
+    MUTATION = "mutation"
+    DECLARED_DTYPE = "declared-dtype"
+    DECLARED_SHAPE = "declared-shape"
+    ERROR = "error"
+    SILENT_ERROR = "silent-error"
+    INVALID_IR = "invalid-ir"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    WHOLE_ONLY = "whole-only"  # the whole fails and every node alone passes
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One disagreement: who, what, where, how bad, in one sentence, with its evidence.
+
+    `path` addresses the output (`[0]['boxes']`) or the mutated placeholder; `node` is the guilty node if the outcome
+    itself names it; `call` the binding at fault. `detail` holds numbers for people and for the minimizer: for values
+    `index`, `expected`, `actual`, `differing`, `total`.
+    """
+
+    oracle: str
+    kind: Kind
+    target: str
+    severity: Severity
+    message: str
+    stage: str = ""
+    node: str | None = None
+    call: int | None = None
+    path: str = ""
+    detail: Mapping[str, Value] = field(default_factory=dict)
