@@ -69,6 +69,12 @@ class Tensor:
     offset: int = 0
     storage: str | None = None
 
+    @property
+    def storage_elements(self) -> int:
+        """How many elements the storage must hold for this view."""
+        strides = self.strides if self.strides is not None else contiguous_strides(self.shape)
+        return storage_size(self.shape, strides, self.offset)
+
     def array(self) -> Array:
         """The elements, in `shape`, as a fresh contiguous carrier array."""
         strides = self.strides if self.strides is not None else contiguous_strides(self.shape)
