@@ -10,11 +10,11 @@ import numpy as np
 from harness.errors import FormatError
 from harness.model.case import Call, Case
 from harness.model.dtypes import DTYPES, Array, is_float, narrow, widen
-from harness.model.fill import Data, Literal
+from harness.model.fill import Data, Literal, storage_elements
 from harness.model.outcome import NodeTrace
 from harness.model.program import Node, Program, TensorSpec
 from harness.model.symbols import Dim, Sym, Symbol, evaluate
-from harness.model.values import Ref, Tensor, Value, map_leaves, refs
+from harness.model.values import Ref, Tensor, Value, leaves, map_leaves, storage_size
 
 
 def substitute(value: Value, mapping: Mapping[str, Value]) -> Value:
@@ -83,12 +83,12 @@ def literal_case(case: Case) -> Case:
     for index in range(len(case.calls)):
         for node in case.program.placeholders:
             if isinstance(node.spec, TensorSpec):
-                key = (index if node.role == "input" else None, _storage(node))
+                place = (index if node.role == "input" else None, _storage(node))
                 binding = case.calls[index].binding
                 size = Tensor(
                     node.spec.dtype, node.spec.concrete_shape(binding), Literal(b""), node.spec.concrete_strides(binding), node.spec.offset
                 ).storage_elements
-                sizes[key] = (max(size, sizes.get(key, (0, ""))[0]), node.spec.dtype)
+                sizes[place] = (max(size, sizes.get(place, (0, ""))[0]), node.spec.dtype)
 
     def literal(call: int | None, storage: str, data: Data) -> Data:
         if isinstance(data, Literal) or (call, storage) not in sizes:
@@ -112,8 +112,6 @@ def literal_case(case: Case) -> Case:
 
 def literal_data(data: Data, dtype: str, count: int) -> Literal:
     """The bytes that a fill stands for."""
-    from harness.model.fill import storage_elements
-
     return Literal(storage_elements(data, dtype, count).tobytes())
 
 
@@ -184,9 +182,7 @@ def with_values(
             for index, tensor in enumerate(tensors):
                 array = tensor.array()
                 data[index][name] = Literal(_strided_bytes(array, tensor.strides) if keep_layout else array.tobytes())
-        elif any(isinstance(value, Tensor | Ref) or value is None for value in values) or any(value != values[0] for value in values):
-            return None
-        elif refs(values[0]) or any(isinstance(leaf, Tensor) for leaf in _flat(values[0])):
+        elif values[0] is None or not _is_plain(values):
             return None
         else:
             inline[name] = values[0]
@@ -209,10 +205,10 @@ def with_values(
     return checked(prune(built, nodes))
 
 
-def _flat(value: Value) -> list[Value]:
-    from harness.model.values import leaves
-
-    return [leaf for _, leaf in leaves(value)]
+def _is_plain(values: Sequence[Value]) -> bool:
+    """Whether every call gives the same value, and it can stand in an argument list."""
+    same = all(value == values[0] for value in values)
+    return same and not any(isinstance(leaf, Tensor | Ref) for _, leaf in leaves(values[0]))
 
 
 def _common_shape(
@@ -243,8 +239,6 @@ def _symbol_for(sizes: tuple[int, ...], symbols: dict[str, Symbol], bindings: li
 
 
 def _strided_bytes(array: Array, strides: tuple[int, ...] | None) -> bytes:
-    from harness.model.values import storage_size
-
     assert strides is not None
     buffer = np.zeros(storage_size(tuple(array.shape), strides, 0), dtype=array.dtype)
     view = np.lib.stride_tricks.as_strided(buffer, array.shape, [s * buffer.itemsize for s in strides])
@@ -327,8 +321,7 @@ def map_placeholder(case: Case, name: str, spec: TensorSpec, change: Callable[[A
     try:
         if node.role == "input":
             calls = tuple(
-                dataclasses.replace(call, data={**call.data, storage: convert(index, call.data[storage])})
-                for index, call in enumerate(case.calls)
+                dataclasses.replace(call, data={**call.data, storage: convert(i, call.data[storage])}) for i, call in enumerate(case.calls)
             )
             changed = dataclasses.replace(case, calls=calls)
         else:

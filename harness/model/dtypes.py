@@ -6,11 +6,12 @@ numpy knows no bfloat16, so a bfloat16 array travels as its bits in uint16.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]  # the element type is a run-time fact here
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,104 @@
+"""The total order of cases: what "smaller" means, so that reduction ends and its result is canonical."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from harness.model.case import Case
+from harness.model.codec import to_json
+from harness.model.dtypes import DTYPES, widen
+from harness.model.program import TensorSpec
+from harness.model.values import Ref, Tensor, Value, leaves
+
+# Simplest first: what a reader takes for granted, then what says something about the bug.
+DTYPE_ORDER = (
+    "float32",
+    "int64",
+    "bool",
+    "float64",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "float16",
+    "bfloat16",
+    "complex64",
+    "complex128",
+)
+
+Key = tuple[float, ...]
+
+
+def size_key(case: Case) -> tuple[Key, bytes]:
+    """The rank of a case: strictly smaller means simpler; equal only for equal cases.
+
+    In order of weight: operators, calls, symbols, placeholders, arguments, dtypes, layouts, ranks and elements, values,
+    and at last the canonical bytes.
+    """
+    operators = case.program.operators
+    specs = [node.spec for node in case.program.placeholders if isinstance(node.spec, TensorSpec)]
+    arguments = sum(_argument_weight(node.args) + 1.5 * _argument_weight(dict(node.kwargs)) for node in operators)
+    arguments += sum(
+        _argument_weight(recipe.args) + 1.5 * _argument_weight(dict(recipe.kwargs)) + recipe.training
+        for recipe in case.program.modules.values()
+    )
+    elements, ranks, ugliness = 0, 0, 0.0
+    for index in range(len(case.calls)):
+        for value in case.arguments(index).values():
+            if isinstance(value, Tensor):
+                elements += math.prod(value.shape)
+                ranks += len(value.shape)
+                ugliness += _value_weight(value)
+    key = (
+        len(operators),
+        len(case.calls),
+        len(case.symbols),
+        len(case.program.placeholders),
+        len(case.program.modules),
+        _argument_weight(case.program.output),
+        sum(DTYPE_ORDER.index(spec.dtype) for spec in specs),
+        sum(not spec.is_contiguous or spec.storage is not None for spec in specs),
+        sum(node.role != "input" for node in case.program.placeholders),
+        arguments,
+        ranks,
+        elements,
+        ugliness,
+    )
+    return key, to_json(case)
+
+
+def _argument_weight(value: Value) -> float:
+    """How much a reader has to take in: every leaf counts, plain small values least."""
+    total = 0.0
+    for _, leaf in leaves(value):
+        if isinstance(leaf, Ref):
+            total += 1.0
+        elif isinstance(leaf, bool):
+            total += 2.0 + 0.5 * leaf
+        elif isinstance(leaf, int):
+            total += 2.0 + min(abs(leaf), 1000) / 100 + (0.1 if leaf < 0 else 0.0)
+        elif isinstance(leaf, float):
+            plain = leaf == leaf and abs(leaf) < 1e6 and leaf == int(leaf)
+            total += 2.5 + (min(abs(leaf), 1000) / 100 if plain else 20.0) + (0.1 if leaf < 0 else 0.0)
+        else:
+            total += 3.0
+    depth = len(value) if isinstance(value, tuple | list | dict) else 0
+    return total + 0.01 * depth
+
+
+def _value_weight(tensor: Tensor) -> float:
+    """How odd the elements are: 0 and small whole numbers cost least, fractions more, NaN and infinities most."""
+    values = widen(tensor.array(), tensor.dtype)
+    if DTYPES[tensor.dtype].kind == "complex":
+        values = np.concatenate([values.real.ravel(), values.imag.ravel()])
+    wide = values.astype(np.float64).ravel()
+    finite = np.isfinite(wide)
+    whole = finite & (wide == np.round(wide))
+    magnitude = np.minimum(np.abs(np.where(finite, wide, 0.0)), 1e6)
+    negative_zero = (wide == 0) & np.signbit(wide)
+    weight = (
+        magnitude / 1e3 + np.where(wide < 0, 0.0005, 0.0) + np.where(whole, 0.0, 5.0) + np.where(finite, 0.0, 50.0) + 50.0 * negative_zero
+    )
+    return float(np.sum(weight))
