@@ -136,6 +136,28 @@ def extract(case: Case, names: Sequence[str], traces: Sequence[Mapping[str, Node
     return with_values(case, chosen, outside, per_call, Ref(chosen[-1].name))
 
 
+def neutralize(case: Case, names: Sequence[str], traces: Sequence[Mapping[str, NodeTrace]]) -> Case | None:
+    """`case` with the nodes `names` replaced by the reference's values.
+
+    None where that cannot be said: their results are not tensors, or they share storage with a mutation.
+    """
+    if len(traces) != len(case.calls) or any(not isinstance(node.spec, TensorSpec) for node in case.program.placeholders):
+        return None
+    per_call: list[dict[str, Value]] = []
+    for index, trace in enumerate(traces):
+        values: dict[str, Value] = {name: value for name, value in case.arguments(index).items() if isinstance(value, Tensor)}
+        for name in names:
+            step: NodeTrace | None = trace.get(name)
+            if step is None or step.unit is not None:
+                return None
+            values[name] = step.output
+        per_call.append(values)
+    cut = set(names)
+    body = [node for node in case.program.nodes[:-1] if node.op != "placeholder" and node.name not in cut]
+    given = [node.name for node in case.program.placeholders] + list(names)
+    return with_values(case, body, given, per_call, case.program.output)
+
+
 def _collect(pattern: Value, value: Value, found: dict[str, Value]) -> None:
     if isinstance(pattern, Ref):
         found.setdefault(pattern.node, value)

@@ -12,10 +12,10 @@ from harness.minimize.edits import (
     keep_calls,
     make_static,
     map_placeholder,
+    neutralize,
     prune,
     replace_node,
     substitute,
-    with_values,
 )
 from harness.minimize.order import DTYPE_ORDER
 from harness.model.case import Case
@@ -74,20 +74,8 @@ def bypass_node(case: Case, traces: Traces) -> Iterator[Case | None]:
 
 def cut_node(case: Case, traces: Traces) -> Iterator[Case | None]:
     """An operator replaced by the reference's values, as a literal input."""
-    if len(traces) != len(case.calls) or len(case.program.operators) < 2:
-        return
-    for node in case.program.operators:
-        if any(node.name not in trace or trace[node.name].unit is not None for trace in traces):
-            continue
-        per_call = [{node.name: trace[node.name].output} for trace in traces]
-        for index, values in enumerate(per_call):
-            values.update({name: value for name, value in case.arguments(index).items() if isinstance(value, Tensor)})
-        body = [other for other in case.program.nodes[:-1] if other.op != "placeholder" and other.name != node.name]
-        symints = [other for other in case.program.placeholders if not isinstance(other.spec, TensorSpec)]
-        if symints:
-            continue
-        names = [other.name for other in case.program.placeholders] + [node.name]
-        yield with_values(case, body, names, per_call, case.program.output)
+    if len(case.program.operators) > 1:
+        yield from (neutralize(case, [node.name], traces) for node in case.program.operators)
 
 
 def plain_roles(case: Case, traces: Traces) -> Iterator[Case | None]:

@@ -1,0 +1,1 @@
+"""The engine: draws cases, has them run, judges, investigates, and tells what happened as events."""

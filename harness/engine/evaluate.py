@@ -1,0 +1,179 @@
+"""Running one case on the reference and on targets, and judging it: what campaign, minimizer, replay and pytest share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harness.backends.protocol import TargetSpec
+from harness.localize import traces_of
+from harness.minimize.passes import Traces
+from harness.model.case import Case
+from harness.model.codec import case_id, to_wire
+from harness.model.dtypes import is_float
+from harness.model.outcome import Job, Outcome, Status, Witness
+from harness.model.program import TensorSpec
+from harness.model.values import Value
+from harness.model.verdict import Kind, Verdict
+from oracles import DEFAULT, Policy, judge, judge_reference
+
+REFERENCE = "eager"
+
+# Asked for only once a value is in dispute: together they cost as much as the run itself.
+_ARBITERS = ("twin", "spread")
+_VALUE_KINDS = (Kind.VALUE, Kind.SPECIAL)
+
+
+class Runner(Protocol):
+    """Whatever runs a job as a target and always comes back with an Outcome."""
+
+    def run(self, job: Job, *, fresh: bool = False, patience: float = 1.0) -> Outcome:
+        """Run `job`; `fresh` takes a newly forked worker, `patience` multiplies every deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One case, what the reference and every target did, and what the oracles say."""
+
+    case: Case
+    id: str
+    reference: Outcome
+    observed: Mapping[str, Outcome] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether eager took the case."""
+        return self.reference.status is Status.OK
+
+    def of(self, target: str) -> tuple[Verdict, ...]:
+        """The verdicts on one target."""
+        return tuple(verdict for verdict in self.verdicts if verdict.target == target)
+
+
+class Evaluator:
+    """Runs and judges cases through one Runner; holds no state between cases."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        policy: Policy = DEFAULT,
+        want: tuple[str, ...] = ("trace", "fake"),
+        options: Mapping[str, Mapping[str, Value]] | None = None,
+    ) -> None:
+        self.runner = runner
+        self.policy = policy
+        self.want = want
+        self.options = options or {}
+
+    def reference(self, case: Case, *, fresh: bool = False, extra: Sequence[str] = ()) -> Outcome:
+        """What eager does with the case, with traces."""
+        want = tuple(dict.fromkeys((*self.want, *extra)))
+        return self.runner.run(Job(to_wire(case), REFERENCE, want, options=self.options.get(REFERENCE, {})), fresh=fresh)
+
+    def observe(
+        self,
+        case: Case,
+        target: TargetSpec,
+        reference: Outcome,
+        *,
+        fresh: bool = False,
+        patience: float = 1.0,
+        want: tuple[str, ...] = (),
+        options: Mapping[str, Value] | None = None,
+    ) -> Outcome:
+        """What a target does with the case; lockstep targets are handed the reference's traces."""
+        witness = b""
+        if "trace" in target.needs:
+            slim = tuple(Witness(trace=each.trace) for each in reference.witness)
+            witness = to_wire(Outcome(REFERENCE, Status.OK, witness=slim))
+        given = {**self.options.get(target.name, {}), **(options or {})}
+        return self.runner.run(Job(to_wire(case), target.name, want, witness, given), fresh=fresh, patience=patience)
+
+    def judge(self, case: Case, reference: Outcome, observed: Outcome) -> tuple[Verdict, ...]:
+        """The oracles' verdicts; where values are in dispute and rounding may explain it, the arbiters are heard first."""
+        verdicts = judge(case, reference, observed, policy=self.policy)
+        if any(verdict.kind in _VALUE_KINDS for verdict in verdicts) and _has_floats(case) and not _has_arbiters(reference):
+            heard = self.reference(case, extra=_ARBITERS)
+            if heard.status is Status.OK:
+                verdicts = judge(case, heard, observed, policy=self.policy)
+        return verdicts
+
+    def evaluate(self, case: Case, targets: Sequence[TargetSpec], *, fresh: bool = False, patience: float = 1.0) -> Evaluation:
+        """Run the case on the reference and, where eager takes it, on every target."""
+        reference = self.reference(case, fresh=fresh)
+        name = case_id(case)
+        if reference.status is not Status.OK:
+            return Evaluation(case, name, reference)
+        verdicts = list(judge_reference(case, reference))
+        observed: dict[str, Outcome] = {}
+        for target in targets:
+            outcome = self.observe(case, target, reference, fresh=fresh, patience=patience)
+            observed[target.name] = outcome
+            verdicts.extend(self.judge(case, reference, outcome))
+        return Evaluation(case, name, reference, observed, tuple(verdicts))
+
+    def showing(self, target: TargetSpec, verdict: Verdict, *, patience: float = 1.0) -> Shows:
+        """A predicate for localizing and minimizing: does `target` still disagree in the same kind?"""
+        return Shows(self, target, verdict, patience)
+
+
+@dataclass(frozen=True, slots=True)
+class Shows:
+    """Whether a case still shows a disagreement: same target, same kind, and the same stage of death or failure.
+
+    Never locked to a message. Returns the reference's traces, which the minimizer needs for its next cut.
+    """
+
+    evaluator: Evaluator
+    target: TargetSpec
+    verdict: Verdict
+    patience: float = 1.0
+
+    def __call__(self, case: Case) -> Traces | None:
+        found = self.evidence(case)
+        return traces_of(found[0]) if found is not None else None
+
+    def evidence(self, case: Case, *, fresh: bool = False) -> tuple[Outcome, Outcome, Verdict] | None:
+        """The reference, the target's outcome and the matching verdict; None where the case does not show it."""
+        reference = self.evaluator.reference(case, fresh=fresh)
+        if reference.status is not Status.OK:
+            return None
+        if self.target.name == REFERENCE:
+            own = judge_reference(case, reference)
+            return next(((reference, reference, v) for v in own if v.kind is self.verdict.kind), None)
+        observed = self.evaluator.observe(case, self.target, reference, fresh=fresh, patience=self.patience)
+        for verdict in self.evaluator.judge(case, reference, observed):
+            if verdict.kind is self.verdict.kind and self._same_place(verdict):
+                return reference, observed, verdict
+        return None
+
+    def _same_place(self, verdict: Verdict) -> bool:
+        return verdict.stage == self.verdict.stage or self.verdict.kind in (*_VALUE_KINDS, Kind.DTYPE, Kind.SHAPE)
+
+
+def _has_arbiters(reference: Outcome) -> bool:
+    return any(witness.twin is not None or witness.spread is not None for witness in reference.witness)
+
+
+def _has_floats(case: Case) -> bool:
+    specs = [node.spec for node in case.program.placeholders if isinstance(node.spec, TensorSpec)]
+    return not specs or any(is_float(spec.dtype) or spec.dtype.startswith("complex") for spec in specs) or _casts(case)
+
+
+def _casts(case: Case) -> bool:
+    return any(node.op == "call_module" or node.kwargs or len(node.args) > 1 for node in case.program.operators)
+
+
+def executions(evaluation: Evaluation) -> int:
+    """How many (case, binding) pairs were executed over all targets, the reference included."""
+    calls = len(evaluation.case.calls)
+    return calls * (1 + sum(outcome.status is not Status.HARNESS_ERROR for outcome in evaluation.observed.values()))
+
+
+def slim(outcome: Outcome) -> Outcome:
+    """The outcome without witnesses, for saving."""
+    return dataclasses.replace(outcome, witness=())
