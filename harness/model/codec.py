@@ -10,7 +10,6 @@ import base64
 import binascii
 import dataclasses
 import enum
-import functools
 import hashlib
 import json
 import struct
@@ -146,10 +145,14 @@ def _is_default(field: dataclasses.Field[Any], item: Any) -> bool:
     return field.default_factory is not dataclasses.MISSING and item == field.default_factory()
 
 
-@functools.cache
+_FIELDS: dict[type[Any], tuple[tuple[dataclasses.Field[Any], Any], ...]] = {}
+
+
 def _fields(cls: type[Any]) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
-    hints = typing.get_type_hints(cls)
-    return tuple((field, hints[field.name]) for field in dataclasses.fields(cls))
+    if cls not in _FIELDS:
+        hints = typing.get_type_hints(cls)
+        _FIELDS[cls] = tuple((field, hints[field.name]) for field in dataclasses.fields(cls))
+    return _FIELDS[cls]
 
 
 def _is_union(kind: Any) -> bool:
@@ -258,7 +261,7 @@ class _Reader:
             except ValueError as error:
                 raise FormatError(f"{_short(data)} is no {kind.__name__}", where=where) from error
         if dataclasses.is_dataclass(kind):
-            return self.record(kind, data, where, depth)
+            return self.record(cast(type[Any], kind), data, where, depth)
         if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
             return float(data)
         if kind is int and isinstance(data, dict):
