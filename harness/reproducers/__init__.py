@@ -1,0 +1,1 @@
+"""Findings as source: readable modules, and reproducers that run without fxdiff. Imports no torch."""

@@ -1,0 +1,280 @@
+"""Reproducers for torch-mlir: repro.py on the users' route, and repro.mlir for what torch-mlir-opt alone can show."""
+
+from __future__ import annotations
+
+import importlib.resources
+import textwrap
+
+from harness.errors import HarnessError
+from harness.model.case import Case
+from harness.model.outcome import Outcome
+from harness.model.program import TensorSpec
+from harness.model.symbols import Sym, free_symbols
+from harness.model.values import Tensor, leaves
+from harness.model.verdict import Kind, Verdict
+from harness.reproducers.literals import tensor_source
+from harness.reproducers.source import ModuleSource, arguments_source, imports_source, module_source
+
+PROCESS_KINDS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
+DECLARED_KINDS = (Kind.DECLARED_DTYPE, Kind.DECLARED_SHAPE)
+ERROR_KINDS = (Kind.ERROR, Kind.INVALID_IR)
+_MARK = "# --- inlined from here ---\n"
+
+_COMPARE = '''
+def compare(actual, index):
+    """Raise AssertionError where a result is not what eager PyTorch gives."""
+    wanted = expected[index]
+    if wanted.dtype == torch.uint8 and actual.dtype == torch.int8:
+        actual = actual.view(torch.uint8)  # linalg's integers have no sign
+    torch.testing.assert_close(actual, wanted, rtol={rtol!r}, atol={atol!r}, equal_nan=True){signs}
+'''
+_SIGNS = """
+    if wanted.is_floating_point():
+        zeros = wanted == 0
+        torch.testing.assert_close(actual.signbit()[zeros], wanted.signbit()[zeros], msg="the signs of zeros differ")"""
+
+_RUN = """
+def run():
+    try:
+        lower("raw")
+    except Exception as error:
+        print(f"cannot run: torch.export or torch-mlir's importer refuses this module: {{error}}")
+        return 2
+    try:
+        results = {execute}
+    except Exception as error:
+        print(f"{failure}: {{error}}")
+        return {failure_code}
+    actual = [result for result in results if isinstance(result, torch.Tensor)]
+    try:
+        assert len(actual) == len(expected), f"{{len(actual)}} results instead of {{len(expected)}}"
+        for index, result in enumerate(actual):
+            compare(result, index)
+    except AssertionError as error:
+        print(f"BUG: torch-mlir disagrees with eager PyTorch\\n{{error}}\\ngot {{actual}}\\nexpected {{expected}}")
+        return 1
+    print("fixed: torch-mlir agrees with eager PyTorch")
+    return 0
+"""
+
+_DECLARED = '''
+DTYPES = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "si64": torch.int64,
+    "si32": torch.int32, "si16": torch.int16, "si8": torch.int8, "ui8": torch.uint8, "i1": torch.bool,
+}  # fmt: skip
+
+
+def agrees(declared, tensor):
+    """Whether a type such as !torch.vtensor<[2,?],f32> describes a tensor."""
+    match = re.fullmatch(r"!torch\\.vtensor<\\[([\\d,?]*)\\],(\\w+)>", declared)
+    if match is None:
+        return True
+    dims = match[1].split(",") if match[1] else []
+    shape = len(dims) == tensor.dim() and all(dim in ("?", str(size)) for dim, size in zip(dims, tensor.shape))
+    return shape and DTYPES.get(match[2], tensor.dtype) == tensor.dtype
+
+
+def run():
+    try:
+        module = lower("torch")
+    except Exception as error:
+        print(f"cannot run: {error}")
+        return 2
+    (main,) = (op for op in module.body if op.attributes["sym_name"].value == "main")
+    declared = [str(kind) for kind in main.attributes["function_type"].value.results if "vtensor" in str(kind)]
+    actual = [f"{tensor.dtype} {list(tensor.shape)}" for tensor in expected]
+    if not all(map(agrees, declared, expected)):
+        print(f"BUG: torch-mlir declares {declared} where eager PyTorch gives {actual}")
+        return 1
+    print(f"fixed: {declared} describes {actual}")
+    return 0
+'''
+
+_SILENT = """
+def run():
+    context = ir.Context()
+    torch_d.register_dialect(context)
+    context.emit_error_diagnostics = True
+    errors = []
+
+    def handler(diagnostic):
+        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+            errors.append(diagnostic.message)
+        return True
+
+    context.attach_diagnostic_handler(handler)
+    try:
+        lower("linalg-on-tensors", fx_importer=FxImporter(context=context))
+    except Exception as error:
+        print(f"cannot run: the failure is not silent: {error}")
+        return 2
+    if errors:
+        print(f"BUG: a pass emits an error and yet succeeds: {errors}")
+        return 1
+    print("fixed: no errors are emitted")
+    return 0
+"""
+
+_IN_PROCESS = """
+if __name__ == "__main__":
+    sys.exit(run())
+"""
+_IN_CHILD = """
+if __name__ == "__main__":
+    if "--child" in sys.argv:
+        sys.exit(run())
+    try:
+        child = subprocess.run([sys.executable, __file__, "--child"], timeout={timeout:g})
+    except subprocess.TimeoutExpired:
+        print("BUG: still running after {timeout:g} s")
+        sys.exit(1)
+    if child.returncode < 0:
+        print(f"BUG: the process dies of {{signal.Signals(-child.returncode).name}}")
+    sys.exit(child.returncode if child.returncode in (0, 1, 2) else 1)
+"""
+
+
+def repro_source(
+    case: Case,
+    verdict: Verdict,
+    reference: Outcome,
+    *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    flat: bool = False,
+    timeout: float = 60.0,
+    note: str = "",
+) -> str:
+    """repro.py: exits 1 while the bug exists, 0 once it is fixed, 2 if it cannot run.
+
+    `flat` passes parameters and buffers as arguments, for bugs that constant folding hides; `timeout` is in seconds.
+    """
+    call = verdict.call or 0
+    module = module_source(case, flat=flat)
+    kind = verdict.kind
+    parts = [module.text, "\n".join([*_inputs(case, module, 0, "inputs"), f"expected = [{_expected(reference, call)}]"])]
+    if call > 0:
+        parts.append(
+            "# The module is exported with the inputs above and run with these.\n" + "\n".join(_inputs(case, module, call, "later_inputs"))
+        )
+    parts.append(_lower(case, module))
+    if kind in DECLARED_KINDS:
+        parts.append(_DECLARED)
+    elif kind is Kind.SILENT_ERROR:
+        parts.append(_SILENT)
+    else:
+        parts += [runtime_source(), _check(kind, call, rtol, atol)]
+    parts.append(_IN_CHILD.format(timeout=timeout) if kind in PROCESS_KINDS else _IN_PROCESS)
+    body = "\n\n\n".join(part.strip("\n") for part in parts)
+    return f'"""{_docstring(verdict, note)}"""\n\n{_imports(kind, body)}\n\n{body}\n'
+
+
+def _inputs(case: Case, module: ModuleSource, call: int, name: str) -> list[str]:
+    names = list(module.arguments.values())
+    return [*arguments_source(case, module, call=call), f"{name} = ({names[0]},)" if len(names) == 1 else f"{name} = ({', '.join(names)})"]
+
+
+def _expected(reference: Outcome, call: int) -> str:
+    if len(reference.calls) <= call:
+        return ""
+    tensors = [leaf for _, leaf in leaves(reference.calls[call].output) if isinstance(leaf, Tensor)]
+    texts = [tensor_source(tensor, indent="    ") for tensor in tensors]
+    if sum(map(len, texts)) < 90 and not any("\n" in text for text in texts):
+        return ", ".join(texts)
+    return "\n" + "".join(f"    {text},\n" for text in texts)
+
+
+def _lower(case: Case, module: ModuleSource) -> str:
+    mode = ".eval()" if module.training is False else ""
+    dynamic = _dynamic_shapes(case, module)
+    shapes = f", dynamic_shapes={dynamic}" if dynamic else ""
+    return textwrap.dedent(
+        f"""\
+        def lower(output_type, **options):
+            return fx.export_and_import({module.class_name}(){mode}, *inputs, output_type=output_type{shapes}, **options)
+        """
+    )
+
+
+def _dynamic_shapes(case: Case, module: ModuleSource) -> str:
+    """torch.export's dynamic_shapes: every symbolic dim is left to it, so that related dims need no spelling."""
+    parts = []
+    found = False
+    for name in module.arguments:
+        spec = case.program.node(name).spec
+        if not isinstance(spec, TensorSpec):
+            parts.append("None")
+            continue
+        axes = [axis for axis, dim in enumerate(spec.shape) if isinstance(dim, Sym) and free_symbols(dim)]
+        found = found or bool(axes)
+        parts.append("{" + ", ".join(f"{axis}: torch.export.Dim.AUTO" for axis in axes) + "}" if axes else "None")
+    if not found:
+        return ""
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _check(kind: Kind, call: int, rtol: float, atol: float) -> str:
+    if kind in ERROR_KINDS:
+        failure, code = "BUG: torch-mlir fails", 1
+    elif kind in PROCESS_KINDS:
+        failure, code = "fixed: torch-mlir refuses it", 0
+    else:
+        failure, code = "cannot run: torch-mlir now refuses it", 2
+    execute = 'execute(lower("linalg-on-tensors"), *{})'.format("later_inputs" if call else "inputs")
+    compare = _COMPARE.format(rtol=rtol, atol=atol, signs=_SIGNS if kind is Kind.SPECIAL else "")
+    return compare + "\n" + _RUN.format(execute=execute, failure=failure, failure_code=code)
+
+
+def runtime_source() -> str:
+    """The definitions that execute linalg-on-tensors, without their imports."""
+    text = importlib.resources.files("harness.reproducers").joinpath("torch_mlir_runtime.py").read_text()
+    _, mark, body = text.partition(_MARK)
+    if not mark:
+        raise HarnessError("torch_mlir_runtime.py has lost its mark")
+    return body[body.index("LINALG_TO_LLVM") :]
+
+
+def _imports(kind: Kind, body: str) -> str:
+    standard = ["sys"]
+    if kind in PROCESS_KINDS:
+        standard += ["signal", "subprocess"]
+    wheel = ["from torch_mlir import fx"]
+    if kind in DECLARED_KINDS:
+        standard.append("re")
+    elif kind is Kind.SILENT_ERROR:
+        wheel = [
+            "from torch_mlir import fx, ir",
+            "from torch_mlir.dialects import torch as torch_d",
+            "from torch_mlir.extras.fx_importer import FxImporter",
+        ]
+    else:
+        standard.append("ctypes")
+        wheel = [
+            "import numpy as np",
+            "from torch_mlir import fx, passmanager, runtime",
+            "from torch_mlir.execution_engine import ExecutionEngine",
+        ]
+    head, _, torch_lines = imports_source(body).rpartition("import torch\n")
+    head = "\n".join(line for line in head.strip("\n").split("\n") if line)
+    guarded = ["import torch", *(line for line in torch_lines.split("\n") if line), *wheel]
+    lines = [f"import {name}" for name in sorted(standard)] + ([head] if head else [])
+    lines += ["", "try:", *(f"    {line}" for line in guarded), "except ImportError as error:"]
+    lines += ['    print(f"cannot run: {error}")', "    sys.exit(2)"]
+    return "\n".join(lines) + "\n"
+
+
+def _docstring(verdict: Verdict, note: str) -> str:
+    message = verdict.message.replace("\\", "\\\\").replace('"""', "'''")
+    summary = textwrap.fill(message, 110) if message else f"{verdict.kind.value} in torch-mlir"
+    text = f"{summary}\n\nExits 1 while the bug exists, 0 once it is fixed, 2 if it cannot run.\n"
+    return text + (f"{note}\n" if note else "")
+
+
+def mlir_source(outcome: Outcome) -> str | None:
+    """repro.mlir: the IR before the guilty pipeline under lit's RUN line, where the outcome kept both."""
+    ir, pipeline = outcome.artifacts.get("input.mlir"), outcome.artifacts.get("pipeline")
+    if not ir or not pipeline:
+        return None
+    if "'" in pipeline or "\n" in pipeline:
+        raise HarnessError(f"a pipeline that does not fit a RUN line: {pipeline!r}")
+    return f"// RUN: torch-mlir-opt -pass-pipeline='{pipeline}' %s\n{ir.rstrip()}\n"
