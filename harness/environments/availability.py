@@ -1,0 +1,59 @@
+"""Whether a target's libraries are there, told without importing them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import shlex
+import sys
+
+from harness.environments.cache import environment_dir
+from harness.environments.missing import Missing
+from harness.environments.oneflow_build import unsupported_platform
+from harness.environments.oneflow_env import not_built, read
+from harness.environments.versions import pins, requirement
+
+_MODULES = {"torch": ("torch", "torch"), "torch-mlir": ("torch_mlir", "torch-mlir")}
+_WHY = {
+    "torch": "Eager PyTorch is the reference that every other target is compared with.",
+    "torch-mlir": "Without it the torch-mlir targets are skipped.",
+}
+_ZYGOTES = {"torch": ("torch",), "torch-mlir": ("torch", "torch-mlir")}
+
+
+def missing(zygote: str) -> Missing | None:
+    """What the targets of a zygote (`torch`, `torch-mlir`, `oneflow`) lack on this machine; None where nothing.
+
+    A zygote that is not fxdiff's own is its plugin's business: nothing is known to be missing.
+    """
+    if zygote == "oneflow":
+        return _missing_oneflow()
+    for package in _ZYGOTES.get(zygote, ()):
+        module, distribution = _MODULES[package]
+        if importlib.util.find_spec(module) is None:
+            return Missing(
+                f"{distribution} is not installed in {sys.executable}",
+                _WHY[package],
+                f"{shlex.quote(sys.executable)} -m pip install {requirement('main', distribution)}",
+            )
+    return None
+
+
+def installed(distribution: str) -> str | None:
+    """The version of an installed package of our own interpreter, None where it is not installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def other_version(environment: str, distribution: str, version: str) -> bool:
+    """Whether a package is of another version than the pinned one; a local part such as `+cpu` does not count."""
+    return version.partition("+")[0] != pins(environment)[distribution]
+
+
+def _missing_oneflow() -> Missing | None:
+    if (problem := unsupported_platform()) is not None:
+        return problem
+    root = environment_dir("oneflow")
+    return None if read(root) is not None else not_built(root)
