@@ -12,9 +12,7 @@ from harness.localize import traces_of
 from harness.minimize.passes import Traces
 from harness.model.case import Case
 from harness.model.codec import case_id, to_wire
-from harness.model.dtypes import is_float
 from harness.model.outcome import Job, Outcome, Status, Witness
-from harness.model.program import TensorSpec
 from harness.model.values import Value
 from harness.model.verdict import Kind, Verdict
 from oracles import DEFAULT, Policy, judge, judge_reference
@@ -24,6 +22,7 @@ REFERENCE = "eager"
 # Asked for only once a value is in dispute: together they cost as much as the run itself.
 _ARBITERS = ("twin", "spread")
 _VALUE_KINDS = (Kind.VALUE, Kind.SPECIAL)
+_ANY_STAGE = (*_VALUE_KINDS, Kind.DTYPE, Kind.SHAPE, Kind.STRUCTURE, Kind.MUTATION, Kind.WHOLE_ONLY)
 
 
 class Runner(Protocol):
@@ -86,17 +85,20 @@ class Evaluator:
         options: Mapping[str, Value] | None = None,
     ) -> Outcome:
         """What a target does with the case; lockstep targets are handed the reference's traces."""
-        witness = b""
-        if "trace" in target.needs:
-            slim = tuple(Witness(trace=each.trace) for each in reference.witness)
-            witness = to_wire(Outcome(REFERENCE, Status.OK, witness=slim))
+        witness = self.witness_bytes(target, reference)
         given = {**self.options.get(target.name, {}), **(options or {})}
         return self.runner.run(Job(to_wire(case), target.name, want, witness, given), fresh=fresh, patience=patience)
+
+    def witness_bytes(self, target: TargetSpec, reference: Outcome) -> bytes:
+        """What a lockstep target is handed of the reference: its traces alone."""
+        if "trace" not in target.needs:
+            return b""
+        return to_wire(Outcome(REFERENCE, Status.OK, witness=tuple(Witness(trace=each.trace) for each in reference.witness)))
 
     def judge(self, case: Case, reference: Outcome, observed: Outcome) -> tuple[Verdict, ...]:
         """The oracles' verdicts; where values are in dispute and rounding may explain it, the arbiters are heard first."""
         verdicts = judge(case, reference, observed, policy=self.policy)
-        if any(verdict.kind in _VALUE_KINDS for verdict in verdicts) and _has_floats(case) and not _has_arbiters(reference):
+        if any(verdict.kind in _VALUE_KINDS for verdict in verdicts) and not _has_arbiters(reference):
             heard = self.reference(case, extra=_ARBITERS)
             if heard.status is Status.OK:
                 verdicts = judge(case, heard, observed, policy=self.policy)
@@ -116,56 +118,42 @@ class Evaluator:
             verdicts.extend(self.judge(case, reference, outcome))
         return Evaluation(case, name, reference, observed, tuple(verdicts))
 
-    def showing(self, target: TargetSpec, verdict: Verdict, *, patience: float = 1.0) -> Shows:
-        """A predicate for localizing and minimizing: does `target` still disagree in the same kind?"""
-        return Shows(self, target, verdict, patience)
+    def evidence(self, case: Case, target: TargetSpec, verdict: Verdict, *, fresh: bool = False, patience: float = 1.0) -> Evidence | None:
+        """What shows on `case` that `target` disagrees in the same kind as `verdict`; None where it does not.
+
+        Never locked to a message: the same kind, and for failures the same stage.
+        """
+        reference = self.reference(case, fresh=fresh)
+        if reference.status is not Status.OK:
+            return None
+        if target.name == REFERENCE:
+            observed, verdicts = reference, judge_reference(case, reference)
+        else:
+            observed = self.observe(case, target, reference, fresh=fresh, patience=patience)
+            verdicts = self.judge(case, reference, observed)
+        for found in verdicts:
+            if found.kind is verdict.kind and (found.stage == verdict.stage or found.kind in _ANY_STAGE):
+                return Evidence(case, reference, observed, found)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class Shows:
-    """Whether a case still shows a disagreement: same target, same kind, and the same stage of death or failure.
+class Evidence:
+    """A case that shows a disagreement, with both sides' outcomes."""
 
-    Never locked to a message. Returns the reference's traces, which the minimizer needs for its next cut.
-    """
-
-    evaluator: Evaluator
-    target: TargetSpec
+    case: Case
+    reference: Outcome
+    observed: Outcome
     verdict: Verdict
-    patience: float = 1.0
 
-    def __call__(self, case: Case) -> Traces | None:
-        found = self.evidence(case)
-        return traces_of(found[0]) if found is not None else None
-
-    def evidence(self, case: Case, *, fresh: bool = False) -> tuple[Outcome, Outcome, Verdict] | None:
-        """The reference, the target's outcome and the matching verdict; None where the case does not show it."""
-        reference = self.evaluator.reference(case, fresh=fresh)
-        if reference.status is not Status.OK:
-            return None
-        if self.target.name == REFERENCE:
-            own = judge_reference(case, reference)
-            return next(((reference, reference, v) for v in own if v.kind is self.verdict.kind), None)
-        observed = self.evaluator.observe(case, self.target, reference, fresh=fresh, patience=self.patience)
-        for verdict in self.evaluator.judge(case, reference, observed):
-            if verdict.kind is self.verdict.kind and self._same_place(verdict):
-                return reference, observed, verdict
-        return None
-
-    def _same_place(self, verdict: Verdict) -> bool:
-        return verdict.stage == self.verdict.stage or self.verdict.kind in (*_VALUE_KINDS, Kind.DTYPE, Kind.SHAPE)
+    @property
+    def traces(self) -> Traces:
+        """The reference's node traces, one mapping a call."""
+        return traces_of(self.reference)
 
 
 def _has_arbiters(reference: Outcome) -> bool:
     return any(witness.twin is not None or witness.spread is not None for witness in reference.witness)
-
-
-def _has_floats(case: Case) -> bool:
-    specs = [node.spec for node in case.program.placeholders if isinstance(node.spec, TensorSpec)]
-    return not specs or any(is_float(spec.dtype) or spec.dtype.startswith("complex") for spec in specs) or _casts(case)
-
-
-def _casts(case: Case) -> bool:
-    return any(node.op == "call_module" or node.kwargs or len(node.args) > 1 for node in case.program.operators)
 
 
 def executions(evaluation: Evaluation) -> int:

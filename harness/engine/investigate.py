@@ -1,0 +1,272 @@
+"""From a disagreement to a finding: known? confirm, localize, extract, minimize, find the trigger, sign."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harness.backends.protocol import TargetSpec
+from harness.engine.evaluate import Evaluation, Evaluator, Evidence, Runner
+from harness.localize import locate, traces_of
+from harness.minimize.edits import literal_case, neutralize
+from harness.minimize.passes import Traces
+from harness.minimize.reduce import reduce_case
+from harness.model.case import Case, Origin
+from harness.model.codec import from_wire, to_wire
+from harness.model.opnames import canonical
+from harness.model.outcome import Job, Outcome, Status
+from harness.model.verdict import Kind, Verdict
+from harness.triage.features import node_features, trigger
+from harness.triage.known import KnownBug, KnownBugs, operators_of, suspects
+
+_DEATHS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
+TIMEOUT_PATIENCE = 5.0
+
+
+class ReplayingRunner(Runner, Protocol):
+    """A Runner that remembers what a dead worker had served, and can serve a sequence again."""
+
+    def recent(self, target: str) -> tuple[Job, ...]:
+        """The jobs that the last dead worker of `target` had served, oldest first, the fatal one last."""
+
+    def replay(self, jobs: Sequence[Job]) -> Outcome:
+        """Run `jobs` one after another in one fresh worker; the outcome of the last one, or of the first death."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to try: fresh confirmations, and the minimizer's budget."""
+
+    confirmations: int = 3
+    minimize: bool = True
+    max_executions: int = 400
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A minimized disagreement with everything that is known of it.
+
+    `operator` and `trigger` make the signature; `reproduced` is (k, n) over fresh workers; `sequence` holds the cases to
+    run before this one in the same process, where it takes an earlier case to show.
+    """
+
+    evidence: Evidence
+    target: TargetSpec
+    operator: str
+    trigger: tuple[str, ...]
+    reproduced: tuple[int, int]
+    origin: Origin | None = None
+    route: str = ""
+    complete: bool = True
+    executions: int = 0
+    victim: Case | None = None
+    features: frozenset[str] = field(default_factory=frozenset)  # of the guilty node as it was drawn
+
+    @property
+    def case(self) -> Case:
+        """The minimized case, literal."""
+        return self.evidence.case
+
+    @property
+    def verdict(self) -> Verdict:
+        """What disagrees."""
+        return self.evidence.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A disagreement that a known bug accounts for."""
+
+    bug: KnownBug
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A disagreement that is not reported, with the reason."""
+
+    reason: str
+
+
+Result = Finding | Explained | Dropped
+
+
+class Investigator:
+    """Turns disagreements into findings; one per thread, sharing what is known."""
+
+    def __init__(self, evaluator: Evaluator, runner: ReplayingRunner, known: KnownBugs, effort: Effort) -> None:
+        self.evaluator = evaluator
+        self.runner = runner
+        self.known = known
+        self.effort = effort
+
+    def explain(self, evaluation: Evaluation, target: TargetSpec, verdict: Verdict) -> Explained | Evidence | None:
+        """The known bug behind a disagreement, or what still shows once known triggers are neutralized.
+
+        None means that nothing known is involved.
+        """
+        traces = traces_of(evaluation.reference)
+        found = suspects(evaluation.case, traces, self.known, target.name, verdict.kind.value)
+        if target.lockstep or verdict.node is not None:
+            if verdict.node is None:
+                return None
+            return Explained(found[verdict.node]) if verdict.node in found else None
+        if not found:
+            return None
+        first = next(iter(found.values()))
+        if len(found) == len(evaluation.case.program.operators):
+            return Explained(first)
+        rest = neutralize(evaluation.case, list(found), traces)
+        if rest is None:
+            return None
+        still = self.evaluator.evidence(rest, target, verdict, patience=self._patience(verdict))
+        return still if still is not None else Explained(first)
+
+    def investigate(self, evaluation: Evaluation, target: TargetSpec, verdict: Verdict) -> Result:
+        """The finding behind a disagreement that nothing known explains."""
+        start = Evidence(evaluation.case, evaluation.reference, evaluation.observed.get(target.name, evaluation.reference), verdict)
+        explained = self.explain(evaluation, target, verdict)
+        if isinstance(explained, Explained):
+            return explained
+        if explained is not None:
+            start = explained
+        confirmed = self._confirm(start, target)
+        if confirmed is None:
+            if verdict.kind in _DEATHS:
+                return self._culprit(start, target)
+            return Dropped(f"did not come back in {self.effort.confirmations} fresh workers")
+        evidence, hits = confirmed
+        flaky = hits < self.effort.confirmations
+        return self._narrow(evidence, target, flaky=flaky)
+
+    def _patience(self, verdict: Verdict) -> float:
+        return TIMEOUT_PATIENCE if verdict.kind is Kind.TIMEOUT else 1.0
+
+    def _confirm(self, start: Evidence, target: TargetSpec) -> tuple[Evidence, int] | None:
+        hits = 0
+        last: Evidence | None = None
+        for _ in range(self.effort.confirmations):
+            found = self.evaluator.evidence(start.case, target, start.verdict, fresh=True, patience=self._patience(start.verdict))
+            if found is not None:
+                hits, last = hits + 1, found
+        return (last, hits) if last is not None else None
+
+    def _narrow(self, evidence: Evidence, target: TargetSpec, *, flaky: bool) -> Result:
+        verdict = evidence.verdict
+        latest: list[Evidence] = [evidence]
+
+        def shows(case: Case) -> Traces | None:
+            for _ in range(3 if flaky else 1):
+                found = self.evaluator.evidence(case, target, verdict, fresh=verdict.kind in _DEATHS)
+                if found is not None:
+                    latest[0] = found
+                    return found.traces
+            return None
+
+        guilty = [name for name in (verdict.node, evidence.observed.node) if name is not None]
+        location = locate(evidence.case, evidence.traces, shows, suspects=guilty) if len(evidence.case.program.operators) > 1 else None
+        operator, features = self._drawn_as(evidence, location.node if location is not None else None)
+        case, traces = (location.case, location.traces) if location is not None else (evidence.case, evidence.traces)
+        known = self.known.match(target.name, verdict.kind.value, operator, features) if location is not None else None
+        if known is not None:
+            return Explained(known)
+        complete, count = True, 0
+        if self.effort.minimize:
+            literal = literal_case(case)
+            reduction = reduce_case(literal, traces, shows, max_executions=self.effort.max_executions, seconds=self.effort.seconds)
+            case, complete, count = reduction.case, reduction.complete, reduction.executions
+        final = self._final(literal_case(case), target, verdict)
+        if final is None:
+            return Dropped("the minimized case does not come back in fresh workers")
+        settled, hits = final
+        return Finding(
+            settled,
+            target,
+            self._operator(settled),
+            trigger(settled.case, settled.traces[0] if settled.traces else {}),
+            (hits, self.effort.confirmations),
+            complete=complete,
+            executions=count,
+            route=settled.observed.artifacts.get("route", ""),
+            features=features,
+        )
+
+    def _final(self, case: Case, target: TargetSpec, verdict: Verdict) -> tuple[Evidence, int] | None:
+        hits, settled = 0, None
+        for _ in range(self.effort.confirmations):
+            found = self.evaluator.evidence(case, target, verdict, fresh=True)
+            if found is not None:
+                hits, settled = hits + 1, found
+        return (settled, hits) if settled is not None else None
+
+    def _operator(self, evidence: Evidence) -> str:
+        """The canonical operator of a minimized case: its only one, or all of them joined."""
+        names = [name for name in operators_of(evidence.case).values() if name != "getitem"]
+        return "+".join(dict.fromkeys(names)) or "identity"
+
+    def _drawn_as(self, evidence: Evidence, node: str | None) -> tuple[str, frozenset[str]]:
+        if node is None:
+            return self._operator(evidence), frozenset()
+        program = evidence.case.program
+        trace = evidence.traces[0] if evidence.traces else {}
+        return canonical(program.node(node), program), node_features(evidence.case, program.node(node), trace)
+
+    def _culprit(self, start: Evidence, target: TargetSpec) -> Result:
+        """The earlier case that left a worker broken: replay what the dead worker had served, bisect, minimize."""
+        served = self.runner.recent(target.name)
+        if len(served) < 2:
+            return Dropped("the death did not come back, and the worker had served nothing before")
+        victim = served[-1]
+        if not _dies(self.runner.replay(served)):
+            return Dropped(f"the death did not come back, alone or after the {len(served) - 1} cases before it")
+        culprit = next((job for job in reversed(served[:-1]) if _dies(self.runner.replay([job, victim]))), None)
+        if culprit is None:
+            return Dropped("the death takes several earlier cases together; they are kept in the worker's history")
+        return self._minimize_culprit(culprit, victim, target, start)
+
+    def _minimize_culprit(self, culprit: Job, victim: Job, target: TargetSpec, start: Evidence) -> Result:
+        case = literal_case(from_wire(Case, culprit.case_bytes))
+
+        def outcome_after(candidate: Case) -> tuple[Outcome, Outcome] | None:
+            reference = self.evaluator.reference(candidate)
+            if reference.status is not Status.OK:
+                return None
+            job = dataclasses.replace(culprit, case_bytes=to_wire(candidate), reference=self.evaluator.witness_bytes(target, reference))
+            died = self.runner.replay([job, victim])
+            return (reference, died) if _dies(died) else None
+
+        def shows(candidate: Case) -> Traces | None:
+            found = outcome_after(candidate)
+            return traces_of(found[0]) if found is not None else None
+
+        first = outcome_after(case)
+        if first is None:
+            return Dropped("the death after an earlier case came back only once")
+        traces = traces_of(first[0])
+        location = locate(case, traces, shows) if len(case.program.operators) > 1 else None
+        if location is not None:
+            case, traces = location.case, location.traces
+        reduction = reduce_case(case, traces, shows, max_executions=self.effort.max_executions, seconds=self.effort.seconds)
+        runs = [outcome_after(reduction.case) for _ in range(self.effort.confirmations)]
+        kept = [run for run in runs if run is not None]
+        if not kept:
+            return Dropped("the minimized earlier case does not kill the later one again")
+        reference, died = kept[-1]
+        verdict = dataclasses.replace(start.verdict, message=f"a later case dies after this one ran: {start.verdict.message}", node=None)
+        evidence = Evidence(reduction.case, reference, died, verdict)
+        return Finding(
+            evidence,
+            target,
+            self._operator(evidence),
+            (*trigger(reduction.case, traces_of(reference)[0]), "kills-later-case"),
+            (len(kept), self.effort.confirmations),
+            complete=reduction.complete,
+            executions=reduction.executions,
+            victim=from_wire(Case, victim.case_bytes),
+        )
+
+
+def _dies(outcome: Outcome) -> bool:
+    return outcome.status in (Status.CRASH, Status.TIMEOUT, Status.OOM)
