@@ -1,0 +1,199 @@
+"""The terminal: live progress on stderr, findings and the summary on stdout; words carry the meaning, colour repeats it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.syntax import Syntax
+from rich.table import Table
+
+from harness import events
+from harness.model.verdict import Severity
+from harness.reporting.tally import Tally
+
+PLAIN_EVERY = 30.0
+_MEANINGS = {
+    Severity.CRASH: "crash, hang or blow-up",
+    Severity.INVALID_IR: "invalid IR",
+    Severity.WRONG_VALUE: "wrong values",
+    Severity.ERROR: "error on a legal program",
+    Severity.CONTRACT: "wrong dtype, shape, structure or mutation",
+    Severity.SPECIAL_VALUE: "wrong on special values",
+    Severity.REFUSAL: "refusal",
+}
+
+
+class ConsoleReporter:
+    """Shows a run to a person; `verbosity` -1 is quiet, 1 shows every disagreement as it appears."""
+
+    def __init__(self, tally: Tally, *, out: Console, err: Console, verbosity: int = 0, budget: float | None = None) -> None:
+        self._tally = tally
+        self._out = out
+        self._err = err
+        self._verbosity = verbosity
+        self._budget = budget
+        self._begun = self._last_line = time.monotonic()
+        self._progress: Progress | None = None
+
+    def __call__(self, event: events.Event) -> None:
+        """Show one event; the tally must have seen it already."""
+        match event:
+            case events.RunStarted():
+                self._start(event)
+            case events.FindingSaved():
+                self._finding(event)
+            case events.HarnessFault() if self._verbosity >= 0:
+                self._note(f"[magenta]fault in fxdiff[/] case {event.index} on {event.target}: {escape(event.message)}")
+                if self._verbosity > 0 and event.traceback:
+                    self._note(escape(event.traceback))
+            case events.Disagreement() if self._verbosity > 0:
+                self._note(f"case {event.index}: {escape(event.message)}")
+            case events.Investigating() if self._verbosity > 0:
+                self._note(f"case {event.index}: investigating {event.kind} on {event.target}")
+            case events.Discarded() if self._verbosity > 0:
+                self._note(f"case {event.index}: {event.kind} on {event.target} dropped: {escape(event.reason)}")
+            case events.RunFinished():
+                self.close()
+            case _:
+                pass
+        self._tick()
+
+    def _start(self, event: events.RunStarted) -> None:
+        if self._verbosity < 0:
+            return
+        versions = ", ".join(f"{name} {version}" for name, version in event.versions.items())
+        self._note(f"seed {event.seed}, profile {escape(event.profile.splitlines()[0][:60])}, {event.jobs} jobs; {versions}")
+        self._note(f"targets: {', '.join(event.targets)}")
+        for target, reason in event.missing.items():
+            self._note(f"[yellow]left out[/] {target}: {escape(reason)}")
+        if self._err.is_terminal:
+            self._progress = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=self._err, transient=True)
+            self._progress.add_task("starting")
+            self._progress.start()
+
+    def _note(self, text: str) -> None:
+        (self._progress.console if self._progress is not None else self._err).print(text, highlight=False, soft_wrap=True)
+
+    def _tick(self) -> None:
+        if self._verbosity < 0:
+            return
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], description=self._line())
+        elif time.monotonic() - self._last_line >= PLAIN_EVERY:
+            self._last_line = time.monotonic()
+            self._note(self._line())
+
+    def _line(self) -> str:
+        tally = self._tally
+        elapsed = max(time.monotonic() - self._begun, 0.001)
+        budget = f"/{self._budget:.0f}" if self._budget is not None else ""
+        rejected = 100 * (tally.cases - tally.valid) / tally.cases if tally.cases else 0.0
+        deaths = sum(counts[status] for counts in tally.statuses.values() for status in ("crash", "timeout", "oom"))
+        return (
+            f"{elapsed:.0f}{budget} s  {tally.cases} cases  {tally.executions / elapsed:.1f} executions/s  {rejected:.1f}% rejected  "
+            f"{len(tally.findings)} new  {tally.known_hits} known hits  {deaths} worker deaths"
+        )
+
+    def _finding(self, event: events.FindingSaved) -> None:
+        if self._verbosity < 0:
+            return
+        severity = _MEANINGS[Severity(event.severity)]
+        self._out.print(f"\n[bold red]NEW[/] [bold]{event.slug}[/]  {severity}, {event.reproduced} times", highlight=False)
+        self._out.print(f"  {escape(event.message)}", highlight=False, soft_wrap=True)
+        if event.trigger:
+            self._out.print(f"  needs: {escape(', '.join(event.trigger))}", highlight=False, soft_wrap=True)
+        lines = event.source.strip().splitlines()
+        if lines:
+            shown = "\n".join("  " + line for line in lines[:9])
+            self._out.print(Syntax(shown, "python", background_color="default") if self._out.is_terminal else escape(shown), soft_wrap=True)
+        if event.note:
+            self._out.print(f"  note: {escape(event.note)}", highlight=False, soft_wrap=True)
+        if event.path:
+            self._out.print(f"  run it: fxdiff replay {escape(event.path)}", highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Take the live line away."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def summary(self, *, next_commands: list[str]) -> None:
+        """The last page: findings by severity, known hits, support, rejections, cost, and how to go on."""
+        tally, out = self._tally, self._out
+        finished = tally.finished
+        out.print()
+        reason = finished.reason if finished else "cut short"
+        seconds = finished.seconds if finished else time.monotonic() - self._begun
+        out.print(
+            f"[bold]{tally.cases} cases[/] ({tally.valid} valid), {tally.executions} executions in {seconds:.0f} s; ended because {reason}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        self._findings_table()
+        if tally.known:
+            out.print(f"{tally.known_hits} disagreements explained by {len(tally.known)} known bugs:", highlight=False)
+            ranked = sorted(tally.known.items(), key=lambda item: -sum(item[1].values()))
+            for signature, counts in ranked[: 10 if self._verbosity < 1 else None]:
+                link = tally.links.get(signature, "")
+                out.print(f"  {sum(counts.values()):5}  {escape(signature)} {escape(link)}", highlight=False, soft_wrap=True)
+            if len(ranked) > 10 and self._verbosity < 1:
+                out.print(f"         and {len(ranked) - 10} more; -v lists them", highlight=False)
+        self._status_table()
+        self._refusals()
+        if tally.discarded:
+            for dropped, count in tally.discarded.most_common(5):
+                out.print(f"dropped {count}: {escape(dropped)}", highlight=False, soft_wrap=True)
+        if tally.faults:
+            out.print(f"[magenta]{len(tally.faults)} faults in fxdiff itself[/]; see events.ndjson", highlight=False)
+        for text, count in tally.rejected.most_common(3):
+            out.print(f"rejected by eager {count}: {escape(text[:110])}", highlight=False, soft_wrap=True)
+        if finished and finished.cpu:
+            total = sum(finished.cpu.values())
+            parts = ", ".join(f"{name} {value:.0f}" for name, value in sorted(finished.cpu.items(), key=lambda item: -item[1]))
+            out.print(f"CPU seconds: {total:.0f} ({parts})", highlight=False, soft_wrap=True)
+        for command in next_commands:
+            out.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
+
+    def _findings_table(self) -> None:
+        found = self._tally.new_findings
+        if not found:
+            self._out.print("no new findings", highlight=False)
+            return
+        table = Table(title=f"{len(found)} new findings, worst first", title_justify="left", box=None, pad_edge=False)
+        for heading in ("severity", "target", "operator", "kind", "nodes", "entry"):
+            table.add_column(heading, overflow="fold")
+        for event in found:
+            entry = event.path or f"{event.slug} (not saved)"
+            severity = Severity(event.severity).name.lower().replace("_", " ")
+            table.add_row(severity, event.target, event.operator, event.kind, str(event.nodes), escape(entry))
+        self._out.print(table)
+
+    def _status_table(self) -> None:
+        statuses = self._tally.statuses
+        if not statuses:
+            return
+        names = sorted({status for counts in statuses.values() for status in counts})
+        table = Table(box=None, pad_edge=False)
+        table.add_column("target")
+        for name in names:
+            table.add_column(name, justify="right")
+        for target, counts in sorted(statuses.items()):
+            table.add_row(target, *(str(counts[name]) if counts[name] else "." for name in names))
+        self._out.print(table)
+
+    def _refusals(self) -> None:
+        refused: dict[str, Counter[str]] = {}
+        ran: dict[str, set[str]] = {}
+        for (target, operator, _), counts in self._tally.support.items():
+            if counts["unsupported"]:
+                refused.setdefault(target, Counter())[operator] += counts["unsupported"]
+            if counts["ok"]:
+                ran.setdefault(target, set()).add(operator)
+        for target in sorted({*refused, *ran}):
+            worst = ", ".join(f"{name} {count}" for name, count in refused.get(target, Counter()).most_common(6))
+            tail = f"; refused most: {worst}" if worst else ""
+            self._out.print(f"{target}: {len(ran.get(target, ()))} operators ran{tail}", highlight=False, soft_wrap=True)

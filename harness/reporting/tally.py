@@ -1,0 +1,137 @@
+"""What a run amounts to: a pure account of its events, from which the summary and the terminal's last page are made."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness import events
+from harness.model.verdict import Severity
+
+SUMMARY_VERSION = 1
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts and findings so far; feed it every event in order."""
+
+    started: events.RunStarted | None = None
+    finished: events.RunFinished | None = None
+    cases: int = 0
+    valid: int = 0
+    executions: int = 0
+    statuses: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    operators: Counter[str] = field(default_factory=Counter)
+    support: dict[tuple[str, str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    disagreements: Counter[str] = field(default_factory=Counter)
+    findings: list[events.FindingSaved] = field(default_factory=list)
+    known: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    links: dict[str, str] = field(default_factory=dict)
+    discarded: Counter[str] = field(default_factory=Counter)
+    faults: list[events.HarnessFault] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+    begun: float = field(default_factory=time.monotonic)
+
+    def __call__(self, event: events.Event) -> None:
+        """Account for one event."""
+        match event:
+            case events.RunStarted():
+                self.started = event
+            case events.CaseFinished():
+                self._case(event)
+            case events.Disagreement():
+                self.disagreements[event.target] += 1
+            case events.FindingSaved():
+                self.findings.append(event)
+            case events.KnownHit():
+                self.known[event.signature][event.target] += 1
+                self.links[event.signature] = event.link
+            case events.Discarded():
+                self.discarded[event.reason] += 1
+            case events.HarnessFault():
+                self.faults.append(event)
+            case events.RunFinished():
+                self.finished = event
+
+    def _case(self, event: events.CaseFinished) -> None:
+        self.cases += 1
+        self.valid += event.valid
+        self.executions += event.executions
+        for target, status in event.statuses.items():
+            self.statuses[target][status] += 1
+        if not event.valid:
+            self.rejected[event.message or "rejected"] += 1
+            return
+        self.operators.update(event.operators)
+        for row in event.support:
+            target, operator, dtype, status = row.split("|")
+            self.support[target, operator, dtype][status] += 1
+
+    @property
+    def new_findings(self) -> list[events.FindingSaved]:
+        """Findings whose reproducer was saved, worst first."""
+        return sorted(self.findings, key=lambda found: (-found.severity, found.target, found.operator, found.signature))
+
+    @property
+    def known_hits(self) -> int:
+        """How many disagreements known bugs explained."""
+        return sum(sum(counter.values()) for counter in self.known.values())
+
+    def tested(self, target: str) -> int:
+        """How many cases a target really ran to an answer."""
+        counts = self.statuses.get(target, Counter())
+        return sum(counts[status] for status in ("ok", "error", "crash", "timeout", "oom"))
+
+    def summary(self) -> dict[str, Any]:
+        """The run as plain data, for summary.json."""
+        started, finished = self.started, self.finished
+        return {
+            "format_version": SUMMARY_VERSION,
+            "seed": started.seed if started else None,
+            "profile": started.profile if started else None,
+            "generator": started.generator if started else None,
+            "command": started.command if started else None,
+            "targets": list(started.targets) if started else [],
+            "versions": dict(started.versions) if started else {},
+            "missing": dict(started.missing) if started else {},
+            "reason": finished.reason if finished else "cut short",
+            "seconds": round(finished.seconds, 2) if finished else None,
+            "cpu_seconds": {name: round(value, 2) for name, value in (finished.cpu if finished else {}).items()},
+            "next_index": finished.next_index if finished else None,
+            "cases": self.cases,
+            "valid": self.valid,
+            "executions": self.executions,
+            "statuses": {target: dict(sorted(counts.items())) for target, counts in sorted(self.statuses.items())},
+            "disagreements": dict(sorted(self.disagreements.items())),
+            "findings": [
+                {
+                    "signature": found.signature,
+                    "slug": found.slug,
+                    "severity": Severity(found.severity).name.lower(),
+                    "target": found.target,
+                    "kind": found.kind,
+                    "operator": found.operator,
+                    "trigger": list(found.trigger),
+                    "nodes": found.nodes,
+                    "path": found.path,
+                    "message": found.message,
+                    "reproduced": found.reproduced,
+                    "case_index": found.index,
+                    "note": found.note,
+                }
+                for found in self.new_findings
+            ],
+            "known": [
+                {"signature": signature, "hits": sum(counts.values()), "targets": sorted(counts), "link": self.links.get(signature, "")}
+                for signature, counts in sorted(self.known.items())
+            ],
+            "discarded": dict(self.discarded),
+            "harness_faults": len(self.faults),
+            "rejected": dict(self.rejected.most_common(20)),
+            "support": [
+                {"target": target, "operator": operator, "dtype": dtype, **dict(sorted(counts.items()))}
+                for (target, operator, dtype), counts in sorted(self.support.items())
+            ],
+        }
