@@ -1,0 +1,144 @@
+"""Eager PyTorch: the reference that every other target is judged by, and its witnesses."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from harness.backends.eager_fake import predict
+from harness.backends.eager_trace import Announcer, Tracer
+from harness.backends.eager_witness import run_spread, run_twin
+from harness.backends.protocol import Progress
+from harness.errors import Rejected
+from harness.model.case import Case
+from harness.model.outcome import CallResult, Declared, Diagnostic, Job, Outcome, Status, Witness
+from harness.model.program import Node
+from harness.model.values import Tensor
+from harness.torch_bridge.gradients import require_grad, train_step, with_gradients
+from harness.torch_bridge.interpret import NodeFailed, build_arguments, build_modules, run_program
+from harness.torch_bridge.tensors import Unrepresentable, from_torch, tensor_from_torch
+
+# What operators raise when they refuse their arguments; anything else is not understood.
+REFUSALS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError)
+
+
+class EagerBackend:
+    """Runs a case node by node in PyTorch eager."""
+
+    def warm(self) -> None:
+        """Import and exercise torch on one thread: OpenMP threads of the parent would hang forked children."""
+        torch.set_num_threads(1)
+        with torch.no_grad():
+            image = torch.ones(1, 2, 6, 6)
+            weight = torch.ones(2, 2, 3, 3)
+            torch.nn.functional.conv2d(image, weight).relu().sum()
+            torch.matmul(torch.ones(4, 4), torch.ones(4, 4)).softmax(-1)
+            torch.ones(4, dtype=torch.bfloat16).double()
+
+    def start(self) -> None:
+        """Nothing to do in a fresh child."""
+
+    def versions(self) -> Mapping[str, str]:
+        """The version of torch."""
+        return {"torch": str(torch.__version__)}
+
+    def run(self, case: Case, job: Job, progress: Progress) -> Outcome:
+        """Run every call; `job.want` adds `trace`, `twin`, `spread` and `fake`.
+
+        What an operator refuses makes the outcome `rejected`, with the node's name.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self._run(case, frozenset(job.want), job.target, progress)
+
+    def _run(self, case: Case, want: frozenset[str], target: str, progress: Progress) -> Outcome:
+        calls: list[CallResult] = []
+        witnesses: list[Witness] = []
+        declared: list[Declared] = []
+        diagnostics: list[Diagnostic] = []
+        for index in range(len(case.calls)):
+            try:
+                result, trace = run_call(case, index, progress, trace="trace" in want)
+            except NodeFailed as failure:
+                if not isinstance(failure.error, REFUSALS):
+                    raise
+                node = failure.node.name
+                return Outcome(target, Status.REJECTED, "run", message=str(failure), node=node, call=index, versions=self.versions())
+            except (Rejected, Unrepresentable) as refusal:
+                return Outcome(target, Status.REJECTED, "run", message=str(refusal), call=index, versions=self.versions())
+            calls.append(result)
+            twin = spread = None
+            if "fake" in want:
+                progress.stage("fake")
+                claims, remarks = predict(case, index, progress)
+                declared.extend(claims)
+                diagnostics.extend(remarks)
+            if "twin" in want and case.mode == "fwd":
+                progress.stage("twin")
+                twin = run_twin(case, index, progress)
+            if "spread" in want and case.mode == "fwd":
+                progress.stage("spread")
+                spread = run_spread(case, index, progress, result.output)
+            witnesses.append(Witness(trace, twin, spread))
+        return Outcome(
+            target,
+            Status.OK,
+            "run",
+            calls=tuple(calls),
+            declared=tuple(declared),
+            diagnostics=tuple(diagnostics),
+            witness=tuple(witnesses) if want & {"trace", "twin", "spread"} else (),
+            versions=self.versions(),
+        )
+
+
+def run_call(case: Case, index: int, progress: Progress, *, trace: bool = False) -> tuple[CallResult, Any]:
+    """One call, node by node, and its node traces.
+
+    Raises NodeFailed for what an operator refuses, Rejected for what the backward pass refuses, Unrepresentable for a
+    result that the value grammar cannot hold.
+    """
+    progress.stage("build")
+    arguments = build_arguments(case, index)
+    modules = build_modules(case)
+    before = snapshot(case, arguments, modules)
+    progress.stage("run")
+    observer = Tracer(progress, arguments) if trace else Announcer(progress)
+    torch.default_generator.manual_seed(0)
+    binding = case.calls[index].binding
+    with torch.set_grad_enabled(case.mode != "fwd"):
+        if case.mode != "fwd":
+            require_grad(case.program, arguments)
+        output = run_program(case.program, arguments, modules, binding=binding, observer=observer)
+        if case.mode != "fwd":
+            try:
+                output = (with_gradients if case.mode == "grad" else train_step)(case.program, arguments, modules, output)
+            except REFUSALS as error:
+                raise Rejected(f"backward: {type(error).__name__}: {error}") from error
+    return CallResult(from_torch(output), changed(before, case, arguments, modules)), (
+        observer.traces() if isinstance(observer, Tracer) else ()
+    )
+
+
+def snapshot(case: Case, arguments: Mapping[str, Any], modules: Mapping[str, torch.nn.Module]) -> dict[str, Tensor]:
+    """Every tensor that a call might write to: inputs, parameters, buffers, and module state as `attribute.local_name`."""
+    found = {node.name: tensor_from_torch(arguments[node.name]) for node in case.program.placeholders if _may_change(node)}
+    for attribute, module in modules.items():
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            found[f"{attribute}.{name}"] = tensor_from_torch(tensor)
+    return found
+
+
+def _may_change(node: Node) -> bool:
+    return node.role in ("input", "parameter", "buffer")
+
+
+def changed(
+    before: Mapping[str, Tensor], case: Case, arguments: Mapping[str, Any], modules: Mapping[str, torch.nn.Module]
+) -> dict[str, Tensor]:
+    """Those tensors of `snapshot` whose bits, dtype or shape differ now."""
+    after = snapshot(case, arguments, modules)
+    return {name: value for name, value in after.items() if value != before[name]}
