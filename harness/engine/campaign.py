@@ -73,6 +73,7 @@ class Campaign:
         self._done: set[int] = set()
         self._next = settings.first_index
         self._stop = threading.Event()
+        self._abandoned = threading.Event()
         self._reason = "every case asked for was run"
         self._findings = 0
         self._hits: Counter[str] = Counter()
@@ -92,6 +93,11 @@ class Campaign:
             self._reason = reason
             self._stop.set()
 
+    def abandon(self) -> None:
+        """Wait for nothing more; the cases at work are lost."""
+        self.stop("interrupted")
+        self._abandoned.set()
+
     def run(self) -> str:
         """Run the campaign to its end; the reason why it ended.
 
@@ -102,16 +108,10 @@ class Campaign:
         ]
         for thread in threads:
             thread.start()
-        try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.2)
-        except KeyboardInterrupt:
-            self.stop("interrupted")
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.2)
-        if self._failures:
+        for thread in threads:
+            while thread.is_alive() and not self._abandoned.is_set():
+                thread.join(0.2)
+        if self._failures and not self._abandoned.is_set():
             raise self._failures[0]
         return self._reason
 

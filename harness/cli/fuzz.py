@@ -1,0 +1,271 @@
+"""`fxdiff fuzz`: draw, run, judge, investigate, keep."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.exit_codes import ExitCode, epilog
+from harness.cli.parameters import Duration, Jobs, Megabytes, Range
+
+if TYPE_CHECKING:
+    from generators.profile import Profile
+    from harness.cli.session import Session
+    from harness.engine.campaign import Campaign
+    from harness.reporting.tally import Tally
+
+
+@click.command(epilog=epilog())
+@click.option("--seed", type=int, help="Number that decides every case; random, and printed, if not given.")
+@click.option("--time-budget", type=Duration(), help="Stop after this long: 90s, 30m, 2h. [default: until stopped]")
+@click.option("--max-cases", type=click.IntRange(min=1), help="Stop after so many cases.")
+@click.option("--max-findings", type=click.IntRange(min=1), help="Stop after so many new findings.")
+@click.option("--cases", type=Range(), help="Run only the cases i..j of this seed.")
+@click.option("--jobs", "-j", type=Jobs(), default="auto", show_default=True, help="Cases at work at once.")
+@click.option("--target", "-t", "targets", multiple=True, help="Target to test, repeatable. [default: every default target]")
+@click.option("--require-target", "required", multiple=True, help="Target that must be there, else exit code 4; repeatable.")
+@click.option("--op", "ops", multiple=True, help="Draw only operators that match this pattern, repeatable.")
+@click.option("--exclude-op", "exclude", multiple=True, help="Leave out operators that match this pattern, repeatable.")
+@click.option("--dtype", "dtypes", multiple=True, help="Draw only this dtype, repeatable.")
+@click.option("--max-nodes", type=click.IntRange(1, 100), help="At most so many operators a case.")
+@click.option("--profile", default="default", show_default=True, help="Kind of cases to draw.")
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import this module first; it may register targets.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Folder for log, summary and findings.")
+@click.option("--corpus", type=click.Path(path_type=Path), default=Path("corpus"), show_default=True, help="Folder of known bugs.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --output.")
+@click.option("--case-timeout", type=Duration(), default="10s", show_default=True, help="Deadline of one case on one target.")
+@click.option("--memory-limit", type=Megabytes(), default="3G", show_default=True, help="Memory of one worker.")
+@click.option("--no-minimize", is_flag=True, help="Save findings as they were localized.")
+@click.option("--fail-on", type=click.Choice(["new", "any", "never"]), default="new", show_default=True, help="When to exit with code 1.")
+@click.option("-q", "quiet", count=True, help="Print only the summary.")
+@click.option("-v", "verbose", count=True, help="Print every disagreement and what became of it.")
+@click.option("--no-color", is_flag=True, help="No colour; NO_COLOR does the same.")
+def fuzz_command(
+    seed: int | None,
+    time_budget: float | None,
+    max_cases: int | None,
+    max_findings: int | None,
+    cases: tuple[int, int] | None,
+    jobs: int,
+    targets: tuple[str, ...],
+    required: tuple[str, ...],
+    ops: tuple[str, ...],
+    exclude: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    max_nodes: int | None,
+    profile: str,
+    imports: tuple[str, ...],
+    output: Path | None,
+    corpus: Path,
+    resume: bool,
+    case_timeout: float,
+    memory_limit: int,
+    no_minimize: bool,
+    fail_on: str,
+    quiet: int,
+    verbose: int,
+    no_color: bool,
+) -> int:
+    """Draw modules and shapes, run each on eager PyTorch and on every target, and keep what disagrees.
+
+    Results go to stdout, progress to stderr. Ctrl-C once stops cleanly, twice at once.
+    """
+    from generators.draw import GENERATOR_VERSION, draw_case
+
+    from generators.profile import derive
+    from generators.profile import profile as named_profile
+    from harness import events
+    from harness.cli.session import Session, consoles
+    from harness.engine.campaign import Campaign
+    from harness.engine.investigate import Effort
+    from harness.engine.rundir import RunDirectory
+    from harness.engine.settings import CampaignSettings
+    from harness.reporting.console import ConsoleReporter
+    from harness.reporting.log import LogWriter
+    from harness.reporting.tally import Tally
+
+    begun = time.monotonic()
+    drawn = derive(named_profile(profile), ops=ops, exclude=exclude, dtypes=dtypes, max_nodes=max_nodes)
+    first, tally = 0, Tally()
+    if resume:
+        seed, drawn, first, tally = _resumed(output, seed)
+    if seed is None:
+        seed = random.SystemRandom().randrange(2**31)
+    if cases is not None:
+        first, max_cases = cases[0], cases[1] - cases[0] + 1
+    session = Session.open(targets, required=required, imports=imports, case_seconds=case_timeout, memory_mb=memory_limit, jobs=jobs)
+    folder = RunDirectory(output or _default_output(seed), resume=resume)
+    out, err = consoles(no_color=no_color)
+    log = LogWriter(folder.log)
+    verbosity = verbose - quiet
+    console = ConsoleReporter(tally, out=out, err=err, verbosity=verbosity, budget=time_budget)
+
+    def listener(event: events.Event) -> None:
+        tally(event)
+        log(event)
+        console(event)
+
+    settings = CampaignSettings(
+        seed=seed,
+        targets=session.targets,
+        output=folder.path,
+        profile=drawn.text(),
+        jobs=jobs,
+        time_budget=time_budget,
+        first_index=first,
+        max_cases=max_cases,
+        max_findings=max_findings,
+        effort=Effort(minimize=not no_minimize, seconds=min(60.0, time_budget) if time_budget is not None else 60.0),
+        command=_command(seed),
+    )
+    keeper = session.keeper(folder.findings)
+    campaign = Campaign(
+        settings,
+        draw=lambda index: draw_case(settings.profile, settings.seed, index),
+        runner=session.runner,
+        known=session.known_bugs(corpus),
+        keeper=keeper,
+        listener=listener,
+    )
+    listener(
+        events.RunStarted(
+            seed,
+            settings.profile,
+            GENERATOR_VERSION,
+            tuple(target.name for target in session.targets),
+            jobs,
+            settings.command,
+            session.versions(),
+            session.missing,
+            first,
+            str(folder.path),
+        )
+    )
+    reason = "fxdiff failed"
+    try:
+        with _interrupts(campaign, session):
+            reason = campaign.run()
+    finally:
+        cpu = session.close()
+        code = _exit_code(reason, tally, fail_on)
+        listener(events.RunFinished(reason, time.monotonic() - begun, cpu, campaign.next_index, int(code)))
+        log.close()
+        _write_summary(folder.summary, tally)
+        folder.close()
+    console.summary(next_commands=_next_commands(tally, folder.path, settings.command))
+    return int(code)
+
+
+def _resumed(output: Path | None, seed: int | None) -> tuple[int, Profile, int, Tally]:
+    from generators.profile import profile as named_profile
+    from harness.engine.rundir import LOG
+    from harness.errors import UsageError
+    from harness.events import CaseFinished
+    from harness.reporting.log import read_log
+    from harness.reporting.tally import Tally
+
+    if output is None:
+        raise UsageError("--resume needs the folder of the run to go on with: --output DIR")
+    tally = Tally()
+    done: set[int] = set()
+    for event in read_log(output / LOG):
+        tally(event)
+        if isinstance(event, CaseFinished):
+            done.add(event.index)
+    if tally.started is None:
+        raise UsageError(f"{output / LOG} holds no started run")
+    if seed is not None and seed != tally.started.seed:
+        raise UsageError(f"--seed {seed}, but the run in {output} has seed {tally.started.seed}")
+    first = tally.started.first_index
+    while first in done:
+        first += 1
+    return tally.started.seed, named_profile(tally.started.profile), first, tally
+
+
+def _default_output(seed: int) -> Path:
+    return Path("fxdiff-out") / f"{time.strftime('%Y%m%d-%H%M%S')}-seed{seed}"
+
+
+def _command(seed: int) -> str:
+    """The command line that repeats the run: what was typed, with the seed that was drawn."""
+    arguments = sys.argv[1:]
+    if not any(argument == "--seed" or argument.startswith("--seed=") for argument in arguments):
+        arguments = [*arguments, "--seed", str(seed)]
+    return "fxdiff " + shlex.join(_without(arguments, ("--output", "-o")))
+
+
+def _without(arguments: Sequence[str], names: tuple[str, ...]) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for argument in arguments:
+        if skip:
+            skip = False
+        elif argument in names:
+            skip = True
+        elif not any(argument.startswith(f"{name}=") for name in names) and argument != "--resume":
+            kept.append(argument)
+    return kept
+
+
+def _exit_code(reason: str, tally: Tally, fail_on: str) -> ExitCode:
+    if reason == "interrupted":
+        return ExitCode.INTERRUPTED
+    started = tally.started
+    if started is not None and not any(tally.tested(target) for target in started.targets if target != "eager"):
+        return ExitCode.NOTHING_TESTED
+    disputed = bool(tally.findings) or (fail_on == "any" and bool(tally.known))
+    return ExitCode.NEW_FINDING if disputed and fail_on != "never" else ExitCode.NOTHING_NEW
+
+
+def _write_summary(path: Path, tally: Tally) -> None:
+    from harness.corpus.files import write_atomically
+
+    write_atomically(path, (json.dumps(tally.summary(), indent=2, sort_keys=True) + "\n").encode("ascii"))
+
+
+def _next_commands(tally: Tally, folder: Path, command: str) -> list[str]:
+    lines = []
+    saved = [found.path for found in tally.new_findings if found.path]
+    if saved:
+        lines.append(f"look at one:   fxdiff replay {shlex.quote(saved[0])}")
+        lines.append(f"keep it:       fxdiff corpus add {shlex.quote(saved[0])}")
+    lines.append(f"everything:    {shlex.quote(str(folder))}")
+    lines.append(f"repeat:        {command}")
+    return lines
+
+
+@contextmanager
+def _interrupts(campaign: Campaign, session: Session) -> Iterator[None]:
+    """Ctrl-C once stops after the cases at work, twice kills the workers and leaves at once."""
+    pressed = 0
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed += 1
+        if pressed == 1:
+            os.write(2, b"\nstopping after the cases at work; press Ctrl-C again to stop at once\n")
+            campaign.stop("interrupted")
+        else:
+            session.kill()
+            campaign.abandon()
+
+    installed: list[tuple[int, Callable[..., object] | int | None]] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        installed.append((number, signal.signal(number, handler)))
+    try:
+        yield
+    finally:
+        for number, old in installed:
+            signal.signal(number, old)
