@@ -78,7 +78,10 @@ class Tensor:
     def array(self) -> Array:
         """The elements, in `shape`, as a fresh contiguous carrier array."""
         strides = self.strides if self.strides is not None else contiguous_strides(self.shape)
-        elements = storage_elements(self.data, self.dtype, storage_size(self.shape, strides, self.offset))
+        count = storage_size(self.shape, strides, self.offset)
+        if self.storage is not None and isinstance(self.data, Literal):
+            count = max(count, len(self.data.data) // DTYPES[self.dtype].itemsize)  # another view of it may reach further
+        elements = storage_elements(self.data, self.dtype, count)
         view = np.lib.stride_tricks.as_strided(
             elements[self.offset :], self.shape, [s * elements.itemsize for s in strides], writeable=False
         )
