@@ -12,11 +12,12 @@ from harness.backends.eager_fake import predict
 from harness.backends.eager_trace import Announcer, Tracer
 from harness.backends.eager_witness import run_spread, run_twin
 from harness.backends.protocol import Progress
-from harness.errors import Rejected
-from harness.model.case import Case
+from harness.errors import HarnessError, Rejected
+from harness.model.case import Call, Case
+from harness.model.fill import Fill
 from harness.model.outcome import CallResult, Declared, Diagnostic, Job, Outcome, Status, Witness
-from harness.model.program import Node
-from harness.model.values import Tensor
+from harness.model.program import Node, Program, TensorSpec
+from harness.model.values import Ref, Tensor
 from harness.torch_bridge.gradients import require_grad, train_step, with_gradients
 from harness.torch_bridge.interpret import NodeFailed, build_arguments, build_modules, run_program
 from harness.torch_bridge.tensors import Unrepresentable, from_torch, tensor_from_torch
@@ -25,18 +26,42 @@ from harness.torch_bridge.tensors import Unrepresentable, from_torch, tensor_fro
 REFUSALS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError)
 
 
+_SQUARE = TensorSpec("float32", (1, 2, 4, 4))
+WARM_UP = Case(
+    Program(
+        (
+            Node("x0", "placeholder", "x0", role="input", spec=_SQUARE),
+            Node("p0", "placeholder", "p0", role="parameter", spec=TensorSpec("float32", (2, 2, 3, 3))),
+            Node("conv2d_0", "call_function", "torch.nn.functional.conv2d", (Ref("x0"), Ref("p0"))),
+            Node("matmul_1", "call_function", "torch.matmul", (Ref("conv2d_0"), Ref("conv2d_0"))),
+            Node("softmax_2", "call_method", "softmax", (Ref("matmul_1"), -1)),
+            Node("output", "output", "output", (Ref("softmax_2"),)),
+        )
+    ),
+    (Call(data={"x0": Fill("exact/1")}),),
+    state={"p0": Fill("exact/1", 1)},
+)
+
+
+class Silent:
+    """A Progress that tells nobody."""
+
+    def stage(self, name: str) -> None:
+        """Say nothing."""
+
+    def node(self, name: str) -> None:
+        """Say nothing."""
+
+
 class EagerBackend:
     """Runs a case node by node in PyTorch eager."""
 
     def warm(self) -> None:
         """Import and exercise torch on one thread: OpenMP threads of the parent would hang forked children."""
         torch.set_num_threads(1)
-        with torch.no_grad():
-            image = torch.ones(1, 2, 6, 6)
-            weight = torch.ones(2, 2, 3, 3)
-            torch.nn.functional.conv2d(image, weight).relu().sum()
-            torch.matmul(torch.ones(4, 4), torch.ones(4, 4)).softmax(-1)
-            torch.ones(4, dtype=torch.bfloat16).double()
+        outcome = self.run(WARM_UP, Job(b"", "eager", ("trace", "twin", "spread", "fake")), Silent())
+        if outcome.status is not Status.OK:
+            raise HarnessError(f"the warm-up case failed: {outcome.message}")
 
     def start(self) -> None:
         """Nothing to do in a fresh child."""

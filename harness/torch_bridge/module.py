@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +33,16 @@ _OPERATORS: dict[type[ast.operator], str] = {
 
 @dataclass(frozen=True, slots=True)
 class BuiltModule:
-    """A module for every binding of its case, and the names of the placeholders and symbols that its inputs stand for."""
+    """A module for every binding of its case.
+
+    `input_names` are the placeholders and symbols that its inputs stand for; `attributes` maps each lifted placeholder
+    to the attribute path that holds it.
+    """
 
     case: Case
     module: torch.fx.GraphModule
     input_names: tuple[str, ...]
+    attributes: Mapping[str, str]
 
     def inputs(self, index: int) -> tuple[Any, ...]:
         """The inputs of call `index`, in the order that the module takes them: tensors, and ints for sizes no tensor carries."""
@@ -71,6 +77,7 @@ class _Builder:
         self.root = torch.nn.Module()
         self.env: dict[str, Any] = {}
         self.inputs: list[str] = []
+        self.paths: dict[str, str] = {}
         self.sizes: dict[str, Any] = {}
         self.literals = 0
 
@@ -94,7 +101,7 @@ class _Builder:
         module.train(any(recipe.training for recipe in self.program.modules.values()))
         for attribute, recipe in self.program.modules.items():
             module.get_submodule(attribute).train(recipe.training)
-        return BuiltModule(self.case, module, tuple(self.inputs))
+        return BuiltModule(self.case, module, tuple(self.inputs), self.paths)
 
     def placeholders(self) -> None:
         """Inputs first, as torch.export wants them, then the symbols that no input carries."""
@@ -126,7 +133,7 @@ class _Builder:
         taken: set[str] = set(self.program.modules)
         for node in self.program.placeholders:
             if node.role in ("parameter", "buffer", "constant"):
-                path = _free_path(node, taken)
+                path = self.paths[node.name] = _free_path(node, taken)
                 _attach(self.root, path, self.attribute(node, arguments[node.name]), persistent=node.role == "buffer")
                 self.env[node.name] = self.graph.create_node("get_attr", path, name=node.name)
 

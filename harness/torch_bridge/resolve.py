@@ -58,6 +58,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+WRITING_OPERATORS = _words("setitem iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor")
+
 # Attributes that `builtins.getattr` may read, besides the fields of torch.return_types.
 _ATTRIBUTES = _words(
     """
