@@ -1,0 +1,132 @@
+"""Signing findings and putting them on disk: an Entry with a reproducer that showed the bug in a clean process."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import threading
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from harness.corpus.entry import Entry, Expectation, Found, current_platform
+from harness.corpus.signature import Signature
+from harness.corpus.store import Corpus
+from harness.engine.campaign import Saved
+from harness.engine.investigate import Finding
+from harness.errors import HarnessError, UsageError
+from harness.reproducers.render import Reproducer, render
+from harness.reproducers.source import case_source
+from harness.triage.features import dtype_class
+
+UNPROVEN = "unproven"
+Prove = Callable[[Reproducer], "Proof"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether a reproducer showed its bug in a clean process, and what it printed."""
+
+    shown: bool
+    output: str
+
+
+class FindingKeeper:
+    """Keeps findings below one folder; those whose reproducer did not show them go to its `unproven` folder."""
+
+    def __init__(self, folder: Path, *, prove: Prove, versions: Callable[[str], Mapping[str, str]]) -> None:
+        self._proven = Corpus(folder)
+        self._unproven = Corpus(folder.parent / UNPROVEN)
+        self._prove = prove
+        self._versions = versions
+        self._lock = threading.Lock()
+
+    def sign(self, finding: Finding) -> str:
+        """The slug of the finding's signature."""
+        return signature_of(finding).slug
+
+    def save(self, finding: Finding) -> Saved:
+        """Render the reproducer, run it, and write the entry; a full or read-only disk is named, and the run goes on."""
+        entry = self.entry(finding)
+        note = _remarks(finding)
+        reproducer = render(entry)
+        proof = self._prove(reproducer)
+        entry = dataclasses.replace(entry, repro=reproducer.script, repro_mlir=reproducer.mlir)
+        if not proof.shown:
+            note = "; ".join(filter(None, (note, f"its reproducer did not show it: {_last_line(proof.output)}")))
+        source = case_source(finding.case, call=finding.verdict.call or 0)
+        with self._lock:
+            try:
+                path = str((self._proven if proof.shown else self._unproven).add(dataclasses.replace(entry, notes=note)))
+            except UsageError as error:
+                return Saved(entry.id, entry.slug, "", source, f"not saved: {error}")
+            except OSError as error:
+                return Saved(entry.id, entry.slug, "", source, f"not saved: {error.strerror}")
+        return Saved(entry.id, entry.slug, path if proof.shown else "", source, note)
+
+    def entry(self, finding: Finding) -> Entry:
+        """The finding as an entry, its reproducer not yet rendered."""
+        origin, verdict = finding.origin, finding.verdict
+        return Entry(
+            case=finding.case,
+            signature=signature_of(finding),
+            target=finding.target.name,
+            severity=verdict.severity,
+            title=title_of(finding),
+            reference=finding.evidence.reference,
+            observed=finding.evidence.observed,
+            verdict=verdict,
+            route=finding.route,
+            reproduced=finding.reproduced,
+            expectation=Expectation(self._versions(finding.target.name), current_platform()),
+            found=Found(
+                generator=origin.generator if origin else "",
+                profile=origin.profile if origin else "",
+                seed=origin.seed if origin else None,
+                index=origin.index if origin else None,
+                fxdiff=_own_version(),
+                date=datetime.date.today().isoformat(),
+            ),
+            victim=finding.victim,
+        )
+
+
+def signature_of(finding: Finding) -> Signature:
+    """The identity of a minimized finding: a pure function of its evidence."""
+    return Signature(
+        finding.target.family or finding.target.name,
+        finding.verdict.kind,
+        finding.verdict.stage,
+        finding.operator,
+        dtype_class(finding.trigger),
+        finding.trigger,
+    )
+
+
+def title_of(finding: Finding) -> str:
+    """One line that a maintainer understands without knowing fxdiff."""
+    said = finding.verdict.message.splitlines()[0] if finding.verdict.message else finding.verdict.kind.value
+    needs = f" ({', '.join(finding.trigger)})" if finding.trigger else ""
+    return f"{finding.operator}{needs}: {said}"[:200]
+
+
+def _remarks(finding: Finding) -> str:
+    shown, runs = finding.reproduced
+    remarks = [] if shown == runs else [f"flaky: {shown} of {runs} runs"]
+    if not finding.complete:
+        remarks.append("minimization was cut short")
+    if finding.victim is not None:
+        remarks.append("the process survives this case and dies in a later one")
+    return "; ".join(remarks)
+
+
+def _last_line(output: str) -> str:
+    lines = [line for line in output.strip().splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it printed nothing"
+
+
+def _own_version() -> str:
+    try:
+        return version("fxdiff")
+    except PackageNotFoundError as error:
+        raise HarnessError("fxdiff is not installed, so findings could not say which version found them") from error
