@@ -1,0 +1,1 @@
+"""The torch-mlir targets: import, the lowering pipelines, and execution on the wheel's own engine."""

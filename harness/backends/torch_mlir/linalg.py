@@ -1,0 +1,257 @@
+"""`torch-mlir:linalg`: import, torch-mlir's pipelines down to linalg-on-tensors, and the result executed in place."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from harness.backends.protocol import Progress
+from harness.backends.torch_mlir import warmup
+from harness.backends.torch_mlir.codegen import set_cheap_codegen
+from harness.backends.torch_mlir.declared import Claim, result_claims
+from harness.backends.torch_mlir.importing import Imported, Result, import_case
+from harness.backends.torch_mlir.jit import Executable
+from harness.backends.torch_mlir.pipelines import (
+    LINALG_PASSES,
+    REFERENCE_LLVM_PASSES,
+    TORCH_PASSES,
+    Emitted,
+    StageFailure,
+    Toolchain,
+    module_pipeline,
+    short_llvm_passes,
+)
+from harness.backends.torch_mlir.refusals import refused_operator
+from harness.backends.torch_mlir.tracing import Specialized
+from harness.errors import Unsupported, UsageError
+from harness.model.case import Case
+from harness.model.outcome import CallResult, Declared, Diagnostic, Job, Outcome, Status
+from harness.model.values import Tensor, Value, leaves, map_leaves
+
+ROUTES = ("auto", "raw", "decomposed", "export")
+_UNTIL = ("import", "torch-pipeline", "linalg")
+
+
+@functools.cache
+def toolchain() -> Toolchain:
+    """The process's one MLIR context: making one costs 10 ms, and it may be inherited over a fork."""
+    return Toolchain()
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """What one attempt gathers on its way, for an Outcome at any point."""
+
+    target: str
+    keep_ir: bool
+    stage: str = "import"
+    call: int | None = None
+    calls: dict[int, CallResult] = field(default_factory=dict)
+    declared: list[Declared] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    artifacts: dict[str, str] = field(default_factory=dict)
+
+    def enter(self, stage: str, progress: Progress) -> None:
+        self.stage = stage
+        progress.stage(stage)
+
+    def heard(self, emitted: tuple[Emitted, ...]) -> None:
+        self.diagnostics.extend(Diagnostic(item.severity, item.message, self.stage) for item in emitted)
+
+    def outcome(self, status: Status, message: str = "", node: str | None = None) -> Outcome:
+        return Outcome(
+            self.target,
+            status,
+            self.stage,
+            calls=tuple(self.calls[index] for index in sorted(self.calls)) if status is Status.OK else (),
+            declared=tuple(self.declared),
+            diagnostics=tuple(self.diagnostics),
+            message=message,
+            node=node,
+            call=None if status is Status.OK else self.call,
+            versions=versions(),
+            artifacts=dict(self.artifacts),
+        )
+
+
+@functools.cache
+def versions() -> Mapping[str, str]:
+    """Versions of what can change the result."""
+    return {name: importlib.metadata.version(name) for name in ("torch", "torch-mlir", "numpy")}
+
+
+class _Stopped(Exception):
+    """The stage that the job asked to stop after has been reached."""
+
+
+class LinalgBackend:
+    """Runs a case through torch-mlir to linalg-on-tensors and on the wheel's ExecutionEngine.
+
+    Options: `route` is one of ROUTES, `auto` being raw with the decomposition table as second try where raw is refused;
+    `until` stops after a stage and returns its IR; `dynamic` False imports every binding by itself.
+    """
+
+    def warm(self) -> None:
+        """Import everything and compile a few tiny programs, on one thread; a forked child then starts at full speed."""
+        torch.set_num_threads(1)
+        set_cheap_codegen()
+        for case in warmup.cases():
+            outcome = self.run(case, Job(b"", "torch-mlir:linalg"), warmup.SILENT)
+            if outcome.status is not Status.OK:
+                raise UsageError(f"torch-mlir does not work here: {outcome.stage}: {outcome.message}")
+        gc.collect()
+        gc.freeze()
+
+    def start(self) -> None:
+        """Nothing to do in a fresh child: the context and the compiled pipelines are inherited."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions of torch, torch-mlir and numpy."""
+        return versions()
+
+    def run(self, case: Case, job: Job, progress: Progress) -> Outcome:
+        """Run every call of `case`; refusals, failures and results all come back as the Outcome of the best route."""
+        route, until = job.options.get("route", "auto"), job.options.get("until")
+        if route not in ROUTES:
+            raise UsageError(f"route {route!r} is none of {', '.join(ROUTES)}")
+        if until is not None and until not in _UNTIL:
+            raise UsageError(f"until {until!r} is none of {', '.join(_UNTIL)}")
+        dynamic = bool(case.program.symbols()) and bool(job.options.get("dynamic", True))
+        refused: Outcome | None = None
+        for name, symbolic in attempts(route, dynamic):
+            outcome = self._attempt(case, job, progress, route=name, dynamic=symbolic, until=until)
+            if outcome is not None and outcome.status is not Status.UNSUPPORTED:
+                return outcome if refused is None else replace(outcome, artifacts={**outcome.artifacts, "refused": refused.message})
+            if outcome is not None and (refused is None or refused.message.startswith("import:")):
+                refused = outcome
+        assert refused is not None
+        return refused
+
+    def _attempt(self, case: Case, job: Job, progress: Progress, *, route: str, dynamic: bool, until: Value) -> Outcome | None:
+        """One route; None where sizes cannot be kept symbolic."""
+        evidence = _Evidence(job.target, keep_ir="ir" in job.want or until is not None)
+        compiled: dict[tuple[tuple[str, int], ...], tuple[Imported, Executable]] = {}
+        try:
+            for index, call in enumerate(case.calls):
+                key = () if dynamic else tuple(sorted(call.binding.items()))
+                evidence.call = None if dynamic else index
+                if key not in compiled:
+                    compiled[key] = self._compile(case, evidence, progress, route=route, call=index, dynamic=dynamic, until=until)
+                evidence.call = index
+                evidence.enter("run", progress)
+                evidence.calls[index] = execute(*compiled[key], case, index)
+        except Specialized:
+            return None
+        except Unsupported as error:
+            return evidence.outcome(Status.UNSUPPORTED, str(error))
+        except StageFailure as failure:
+            return _failed(evidence, failure)
+        except _Stopped:
+            return evidence.outcome(Status.INCONCLUSIVE, f"stopped after {until} as asked")
+        return evidence.outcome(Status.OK)
+
+    def _compile(
+        self, case: Case, evidence: _Evidence, progress: Progress, *, route: str, call: int, dynamic: bool, until: Value
+    ) -> tuple[Imported, Executable]:
+        tools = toolchain()
+        evidence.enter("import", progress)
+        imported = import_case(case, tools, route=route, call=call, dynamic=dynamic)
+        module = imported.module
+        evidence.artifacts["route"] = imported.route + ("+dynamic" if imported.dynamic else "")
+        evidence.artifacts["input.mlir"] = module.operation.get_asm()
+        if until == "import":
+            raise _Stopped
+
+        evidence.enter("torch-pipeline", progress)
+        evidence.artifacts["pipeline"] = module_pipeline(TORCH_PASSES)
+        evidence.heard(tools.run(module, (TORCH_PASSES,), stage="torch-pipeline"))
+        claims = result_claims(module)
+        evidence.declared.extend(declarations(imported.output, claims, None if dynamic else call))
+        if evidence.keep_ir:
+            evidence.artifacts["torch.mlir"] = module.operation.get_asm()
+        if until == "torch-pipeline":
+            raise _Stopped
+
+        evidence.enter("linalg", progress)
+        evidence.artifacts["pipeline"] = module_pipeline(TORCH_PASSES, LINALG_PASSES)
+        evidence.heard(tools.run(module, (LINALG_PASSES,), stage="linalg"))
+        text = module.operation.get_asm()
+        if evidence.keep_ir:
+            evidence.artifacts["linalg.mlir"] = text
+        if until == "linalg":
+            raise _Stopped
+        return imported, self._executable(module, text, claims, evidence, progress)
+
+    def _executable(
+        self, module: object, linalg: str, claims: tuple[Claim | None, ...], evidence: _Evidence, progress: Progress
+    ) -> Executable:
+        """Down to machine code, by the short pipeline if it gets through and else by the reference one."""
+        tools = toolchain()
+        dtypes = [None if claim is None else claim[0] for claim in claims]
+        passes = short_llvm_passes(linalg)
+        for final in (False, True):
+            evidence.enter("llvm", progress)
+            lowered = tools.parse(linalg)
+            try:
+                tools.run(lowered, REFERENCE_LLVM_PASSES if final else passes, stage="llvm", verify=final)
+                evidence.enter("jit", progress)
+                with tools.collect() as emitted:
+                    try:
+                        executable = Executable(lowered, dtypes)
+                        executable.compile()
+                    except RuntimeError as error:
+                        raise StageFailure("jit", tuple(emitted), reason=str(error)) from error
+            except StageFailure:
+                if final:
+                    raise
+            else:
+                return executable
+        raise AssertionError("unreachable")
+
+
+def attempts(route: str, dynamic: bool) -> tuple[tuple[str, bool], ...]:
+    """The routes to try in turn, each with whether sizes stay symbolic."""
+    routes = ("raw", "decomposed", "export") if route == "auto" else (route,)
+    return tuple((name, symbolic) for name in routes for symbolic in ((True, False) if dynamic else (False,)))
+
+
+def _failed(evidence: _Evidence, failure: StageFailure) -> Outcome:
+    evidence.heard(failure.emitted)
+    node = failure.nodes[0] if failure.nodes else None
+    if failure.invalid_ir:
+        evidence.artifacts["failure"] = "invalid-ir"
+        return evidence.outcome(Status.ERROR, str(failure), node)
+    operator = refused_operator([item.message for item in failure.emitted if item.severity == "error"], stage=failure.stage)
+    if operator is not None:
+        return evidence.outcome(Status.UNSUPPORTED, f"{operator}: {failure}", node)
+    evidence.artifacts["failure"] = "pass-failure"
+    return evidence.outcome(Status.ERROR, str(failure), node)
+
+
+def declarations(output: Value, claims: tuple[Claim | None, ...], call: int | None) -> list[Declared]:
+    """What torch-mlir claims of each tensor in the output."""
+    found: list[Declared] = []
+    for path, leaf in leaves(output):
+        claim = claims[leaf.index] if isinstance(leaf, Result) and leaf.index < len(claims) else None
+        if claim is not None:
+            found.append(Declared("torch-mlir", path, claim[0], claim[1], call))
+    return found
+
+
+def execute(imported: Imported, executable: Executable, case: Case, index: int) -> CallResult:
+    """Run call `index` and put the results where the program's output has them."""
+    arguments: dict[str, Value] = {**imported.literals, **case.arguments(index)}
+    results = executable([arguments[name] for name in imported.arguments])
+    output = map_leaves(imported.output, lambda leaf: results[leaf.index] if isinstance(leaf, Result) else leaf)
+    mutated = {name: results[position] for name, position in imported.mutated.items()}
+    return CallResult(output, {name: after for name, after in mutated.items() if changed(arguments[name], after)})
+
+
+def changed(before: Tensor, after: Tensor) -> bool:
+    """Whether a tensor's dtype, shape or any bit of it differ."""
+    return (before.dtype, before.shape) != (after.dtype, after.shape) or before.array().tobytes() != after.array().tobytes()

@@ -1,0 +1,202 @@
+"""Recording the aten calls of a function into an fx.Graph that torch-mlir's FxImporter takes.
+
+A dispatch mode over FakeTensors is all it needs: under no_grad composite operators decompose by themselves, and what
+arrives here is what torch.export would have recorded, at a tenth of the cost.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+import torch
+import torch.fx
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._sympy.functions import CleanDiv, FloorDiv
+
+_NOT_RECORDED = frozenset({torch.ops.prim.device.default})
+
+Operator = torch._ops.OpOverload
+
+
+class Untraceable(Exception):
+    """The function cannot be recorded this way; the text says why."""
+
+
+class Mutates(Untraceable):
+    """An operator that writes to its argument: the function must be functionalized first."""
+
+
+class Specialized(Untraceable):
+    """A symbolic size that would have to become a number."""
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records every aten call made inside it; `graph` is then ready for the importer.
+
+    `label` names the program's node at work, for locations. Operators in `decompositions` are replaced by what their
+    decomposition calls. With `functional`, a copy into an argument is taken as the epilogue that torch.func.functionalize
+    writes and ends up in `mutated`, by argument name; any other write raises Mutates.
+    """
+
+    def __init__(
+        self,
+        mode: FakeTensorMode,
+        *,
+        label: Callable[[], str],
+        decompositions: Mapping[Operator, Callable[..., Any]] | None = None,
+        functional: bool = False,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = torch.fx.Graph()
+        self.arguments: list[str] = []
+        self.literals: dict[str, torch.Tensor] = {}
+        self.mutated: dict[str, torch.fx.Node] = {}
+        self._mode = mode
+        self._label = label
+        self._decompositions = decompositions or {}
+        self._functional = functional
+        self._lines: dict[str, int] = {}
+        self._nodes: dict[int, torch.fx.Node] = {}
+        self._alive: list[object] = []
+        self._argument_of: dict[int, str] = {}
+        self._sizes: dict[sympy.Expr, torch.fx.Node] = {}
+        self._carriers: dict[sympy.Expr, tuple[torch.fx.Node, int]] = {}
+
+    def argument(self, name: str, value: FakeTensor) -> None:
+        """Declare a tensor argument of the function."""
+        node = self._placeholder(name, value)
+        self._argument_of[id(value)] = name
+        for dim, size in enumerate(value.shape):
+            if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None:
+                self._carriers.setdefault(size.node.expr, (node, dim))
+
+    def _placeholder(self, name: str, value: torch.Tensor) -> torch.fx.Node:
+        node = self.graph.placeholder(name)
+        node.meta["val"] = value
+        self.arguments.append(name)
+        self._bind(value, node)
+        return node
+
+    def _bind(self, value: object, node: torch.fx.Node) -> None:
+        self._nodes[id(value)] = node
+        self._alive.append(value)
+
+    def _emit(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: object) -> torch.fx.Node:
+        node = self.graph.call_function(target, args, kwargs)
+        node.meta["val"] = value
+        label = self._label()
+        line = self._lines.setdefault(label, len(self._lines) + 1)
+        node.meta["stack_trace"] = f'File "{label}", line {line}, in forward'
+        return node
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _NOT_RECORDED:
+            return func(*args, **kwargs)
+        decomposition = self._decompositions.get(func)
+        if decomposition is not None:
+            with self:
+                result = decomposition(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if func._schema.is_mutable:
+            return self._write(func, args, kwargs)
+        literal = self._literals((args, kwargs))
+        if literal:
+            args, kwargs = self._replace(args, literal), self._replace(kwargs, literal)
+        result = func(*args, **kwargs)
+        node = self._emit(func, self._map(args), self._map(kwargs), list(result) if isinstance(result, list | tuple) else result)
+        if isinstance(result, list | tuple):
+            for index, item in enumerate(result):
+                if isinstance(item, torch.Tensor):
+                    self._bind(item, self._emit(operator.getitem, (node, index), {}, item))
+        elif isinstance(result, torch.Tensor):
+            self._bind(result, node)
+        else:
+            raise Untraceable(f"{func} returns a {type(result).__name__}")
+        return result
+
+    def _write(self, func: Operator, args: Any, kwargs: Any) -> Any:
+        if self._functional and func is torch.ops.aten.copy_.default and id(args[0]) in self._argument_of:
+            self.mutated[self._argument_of[id(args[0])]] = self.node(args[1])
+            return args[0]
+        raise Mutates(f"{func} writes to its argument")
+
+    def _literals(self, values: object) -> dict[int, FakeTensor]:
+        """Real tensors among `values`, each made a further argument of the function, by id."""
+        found: dict[int, FakeTensor] = {}
+        for value in torch.utils._pytree.tree_leaves(values):
+            if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+                name = f"literal_{len(self.literals)}"
+                fake = self._mode.from_tensor(value, static_shapes=True)
+                self.literals[name] = value
+                self._placeholder(name, fake)
+                found[id(value)] = fake
+        return found
+
+    def _replace(self, values: Any, literal: dict[int, FakeTensor]) -> Any:
+        return torch.utils._pytree.tree_map(lambda value: literal.get(id(value), value), values)
+
+    def _map(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor | torch.SymInt):
+            return self.node(value)
+        if isinstance(value, list | tuple):
+            return [self._map(item) for item in value] if isinstance(value, list) else tuple(self._map(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self._map(item) for key, item in value.items()}
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            raise Specialized(f"a symbolic {type(value).__name__} as an operator's argument")
+        return value
+
+    def node(self, value: torch.Tensor | torch.SymInt) -> Any:
+        """The graph's node for a value; an int for a symbolic size that is known."""
+        if isinstance(value, torch.SymInt):
+            return self._size(value.node.expr, value)
+        if id(value) not in self._nodes:
+            raise Untraceable(f"a tensor of shape {tuple(value.shape)} that no recorded operator made")
+        return self._nodes[id(value)]
+
+    def _size(self, expr: sympy.Expr, like: torch.SymInt) -> Any:
+        if expr.is_Integer:
+            return int(expr)
+        if expr not in self._sizes:
+            self._sizes[expr] = self._size_node(expr, like)
+        return self._sizes[expr]
+
+    def _size_node(self, expr: sympy.Expr, like: torch.SymInt) -> torch.fx.Node:
+        value = self._symint(expr, like)
+        if expr in self._carriers:
+            node, dim = self._carriers[expr]
+            return self._emit(torch.ops.aten.sym_size.int, (node, dim), {}, value)
+        if expr.is_Symbol:
+            return self._solve(expr, like)
+        if isinstance(expr, sympy.Add | sympy.Mul):
+            function = operator.add if isinstance(expr, sympy.Add) else operator.mul
+            first, *rest = sorted(expr.args, key=lambda part: part.is_Integer)
+            return self._emit(function, (self._size(first, like), self._size(expr.func(*rest), like)), {}, value)
+        if isinstance(expr, FloorDiv | CleanDiv):
+            return self._emit(operator.floordiv, tuple(self._size(part, like) for part in expr.args), {}, value)
+        raise Specialized(f"the symbolic size {expr} as an operator's argument")
+
+    def _solve(self, symbol: sympy.Symbol, like: torch.SymInt) -> torch.fx.Node:
+        """A symbol that stands in no argument's shape by itself but linearly in one, as in `2*s0 + 1`."""
+        for carried in self._carriers:
+            slope = carried.coeff(symbol)
+            rest = sympy.expand(carried - slope * symbol)
+            if carried.free_symbols == {symbol} and slope.is_Integer and slope != 0 and rest.is_Integer:
+                size = self._size(carried, like)
+                if rest != 0:
+                    size = self._emit(operator.sub, (size, int(rest)), {}, self._symint(carried - rest, like))
+                if slope == 1:
+                    return size  # type: ignore[no-any-return]
+                return self._emit(operator.floordiv, (size, int(slope)), {}, self._symint(symbol, like))
+        raise Specialized(f"the size {symbol}, which no tensor argument carries")
+
+    @staticmethod
+    def _symint(expr: sympy.Expr, like: torch.SymInt) -> Any:
+        env = like.node.shape_env
+        return env.create_symintnode(expr, hint=None)
