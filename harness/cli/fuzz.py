@@ -105,7 +105,7 @@ def fuzz_command(
         seed = random.SystemRandom().randrange(2**31)
     if cases is not None:
         first, max_cases = cases[0], cases[1] - cases[0] + 1
-    session = Session.open(targets, required=required, imports=imports, case_seconds=case_timeout, memory_mb=memory_limit, jobs=jobs)
+    session = Session.open(targets, required=required, imports=imports, case_seconds=case_timeout, memory_mb=memory_limit)
     folder = RunDirectory(output or _default_output(seed), resume=resume)
     out, err = consoles(no_color=no_color)
     log = LogWriter(folder.log)
@@ -162,7 +162,7 @@ def fuzz_command(
         code = _exit_code(reason, tally, fail_on)
         listener(events.RunFinished(reason, time.monotonic() - begun, cpu, campaign.next_index, int(code)))
         log.close()
-        _write_summary(folder.summary, tally)
+        folder.write_summary(json.dumps(tally.summary(), indent=2, sort_keys=True) + "\n")
         folder.close()
     console.summary(next_commands=_next_commands(tally, folder.path, settings.command))
     return int(code)
@@ -229,12 +229,6 @@ def _exit_code(reason: str, tally: Tally, fail_on: str) -> ExitCode:
     return ExitCode.NEW_FINDING if disputed and fail_on != "never" else ExitCode.NOTHING_NEW
 
 
-def _write_summary(path: Path, tally: Tally) -> None:
-    from harness.corpus.files import write_atomically
-
-    write_atomically(path, (json.dumps(tally.summary(), indent=2, sort_keys=True) + "\n").encode("ascii"))
-
-
 def _next_commands(tally: Tally, folder: Path, command: str) -> list[str]:
     lines = []
     saved = [found.path for found in tally.new_findings if found.path]
@@ -261,7 +255,7 @@ def _interrupts(campaign: Campaign, session: Session) -> Iterator[None]:
             session.kill()
             campaign.abandon()
 
-    installed: list[tuple[int, Callable[..., object] | int | None]] = []
+    installed: list[tuple[signal.Signals, Callable[..., object] | int | None]] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         installed.append((number, signal.signal(number, handler)))
     try:

@@ -53,6 +53,15 @@ class RunDirectory:
         """The folder of findings."""
         return self.path / FINDINGS
 
+    def write_summary(self, text: str) -> None:
+        """Write the summary, whole or not at all; raises UsageError where the disk refuses it."""
+        fresh = self.path / f".{SUMMARY}"
+        try:
+            fresh.write_text(text, encoding="ascii")
+            os.replace(fresh, self.summary)
+        except OSError as error:
+            raise UsageError(f"cannot write {self.summary}: {error.strerror}") from error
+
     def close(self) -> None:
         """Let others use the folder."""
         os.close(self._lock)

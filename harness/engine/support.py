@@ -32,7 +32,9 @@ def support_rows(evaluation: Evaluation) -> tuple[str, ...]:
 
 def _status(outcome: Outcome, node: str) -> str | None:
     if outcome.nodes:
-        return next((result.status.value for result in outcome.nodes if result.name == node), None)
+        results = (result for result in outcome.nodes if result.name == node)
+        found = next(results, None)
+        return found.status.value if found is not None else None
     if outcome.status is Status.UNSUPPORTED:
         if outcome.node is None:
             return "refused-whole"

@@ -1,0 +1,192 @@
+"""What every verb that runs targets shares: which targets, a pool of workers, a runner for each job slot, proofs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.backends.protocol import TargetSpec, target, targets
+from harness.corpus.entry import OPEN
+from harness.corpus.store import Corpus
+from harness.engine.evaluate import REFERENCE
+from harness.engine.keeper import FindingKeeper, Proof
+from harness.environments.availability import missing
+from harness.errors import FxdiffError, TargetUnavailable, UsageError
+from harness.model.outcome import Job, Outcome
+from harness.reproducers.render import Reproducer
+from harness.reproducers.run import run_source
+from harness.triage.known import KnownBug, KnownBugs
+from harness.workers.interpreters import interpreter_for
+from harness.workers.pool import WorkerPool
+from harness.workers.settings import WorkerSettings
+
+ENTRY_POINTS = "fxdiff.targets"
+NO_PLUGINS = "FXDIFF_NO_PLUGINS"
+
+
+class SlotRunner:
+    """Runs jobs in one slot of a pool, and remembers what a worker that died had served."""
+
+    def __init__(self, pool: WorkerPool, slot: int) -> None:
+        self._pool = pool
+        self._slot = slot
+        self._recent: dict[str, tuple[Job, ...]] = {}
+
+    def run(self, job: Job, *, fresh: bool = False, patience: float = 1.0) -> Outcome:
+        """Run `job`; `fresh` takes a newly forked worker, `patience` multiplies every deadline."""
+        if fresh:
+            with self._pool.fresh(job.target) as worker:
+                return worker.run(job, patience=patience)
+        worker = self._pool.worker(job.target, self._slot)
+        outcome = worker.run(job, patience=patience)
+        if outcome.death is not None:
+            self._recent[job.target] = worker.recent_jobs()
+        return outcome
+
+    def recent(self, target: str) -> tuple[Job, ...]:
+        """The jobs that the last dead worker of `target` had served, oldest first, the fatal one last."""
+        return self._recent.get(target, ())
+
+    def replay(self, jobs: Sequence[Job]) -> Outcome:
+        """Run `jobs` one after another in one fresh worker; the outcome of the last one, or of the first death."""
+        return self._pool.replay(jobs[0].target, jobs)[-1]
+
+
+@dataclass
+class Session:
+    """The targets at hand and the processes behind them."""
+
+    targets: tuple[TargetSpec, ...]
+    pool: WorkerPool
+    missing: Mapping[str, str] = field(default_factory=dict)
+    _proving: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def open(
+        cls,
+        names: Iterable[str] = (),
+        *,
+        required: Iterable[str] = (),
+        imports: Iterable[str] = (),
+        case_seconds: float = 10.0,
+        memory_mb: int = 3072,
+    ) -> Session:
+        """Import plugins, choose targets and begin to warm them.
+
+        Without `names`, every default target that can run here. Raises UnknownName; TargetUnavailable for a required
+        target that cannot run, or where no target is left.
+        """
+        load_plugins(imports)
+        wanted = [target(name) for name in dict.fromkeys([*names, *required])] or [spec for spec in targets() if spec.default]
+        absent: dict[str, str] = {}
+        for spec in wanted:
+            lack = missing(spec.zygote)
+            if lack is not None:
+                absent[spec.name] = f"{lack.what}; mend it with: {lack.mend}"
+        for name in required:
+            if name in absent:
+                raise TargetUnavailable(f"required target {name} cannot run here: {absent[name]}")
+        present = tuple(spec for spec in wanted if spec.name not in absent and spec.name != REFERENCE)
+        lack = missing(target(REFERENCE).zygote)
+        if lack is not None:
+            raise TargetUnavailable(f"the reference cannot run here: {lack.what}; mend it with: {lack.mend}")
+        if not present:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items()) or "only the reference was named"
+            raise TargetUnavailable(f"no target can run here: {reasons}")
+        settings = WorkerSettings(case_seconds=case_seconds, memory_mb=memory_mb)
+        pool = WorkerPool((target(REFERENCE), *present), settings)
+        pool.start()
+        return cls(present, pool, absent)
+
+    def runner(self, slot: int) -> SlotRunner:
+        """The runner of one job slot."""
+        return SlotRunner(self.pool, slot)
+
+    def versions(self) -> dict[str, str]:
+        """The versions behind all targets; a target that cannot start is left out of the session and named in `missing`."""
+        found: dict[str, str] = dict(self.pool.versions(REFERENCE))
+        present = []
+        for spec in self.targets:
+            try:
+                found.update(self.pool.versions(spec.name))
+                present.append(spec)
+            except FxdiffError as error:
+                self.missing = {**self.missing, spec.name: str(error)}
+        self.targets = tuple(present)
+        return dict(sorted(found.items()))
+
+    def keeper(self, folder: Path) -> FindingKeeper:
+        """A keeper that proves reproducers in clean processes, one at a time."""
+        return FindingKeeper(folder, prove=self.prove, versions=self.pool.versions)
+
+    def prove(self, reproducer: Reproducer) -> Proof:
+        """Run a reproducer in the interpreter that it is for."""
+        if reproducer.script is None:
+            return Proof(False, "it has no reproducer")
+        python, env = interpreter_for(reproducer.environment)
+        with self._proving:
+            ran = run_source(reproducer.script, python=python, env=env, timeout=120.0)
+        return Proof(ran.shows_the_bug, ran.output or f"exit code {ran.exit_code}")
+
+    def known_bugs(self, folder: Path) -> KnownBugs:
+        """The open bugs of a corpus folder, which need not exist; an entry that cannot be read is an error."""
+        return KnownBugs(
+            KnownBug(
+                entry.slug,
+                entry.target,
+                entry.signature.kind.value,
+                entry.signature.operator,
+                frozenset(entry.signature.trigger),
+                entry.upstream,
+                str(entry.path),
+            )
+            for entry in Corpus(folder).entries()
+            if entry.status == OPEN
+        )
+
+    def close(self) -> dict[str, float]:
+        """End every process; the CPU seconds that each target and the engine itself took."""
+        self.pool.close()
+        own = os.times()
+        return {**self.pool.cpu_seconds(), "engine": own.user + own.system}
+
+    def kill(self) -> None:
+        """End every process at once; jobs in flight come back as inconclusive."""
+        self.pool.close()
+
+
+def load_plugins(imports: Iterable[str]) -> None:
+    """Import what registers targets: installed entry points, then the modules that the user names.
+
+    Raises UsageError that names the module which cannot be imported.
+    """
+    if not os.environ.get(NO_PLUGINS):
+        for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+            try:
+                point.load()
+            except Exception as error:
+                raise UsageError(
+                    f"the installed plugin {point.name} ({point.value}) cannot be imported: {type(error).__name__}: {error}; "
+                    f"set {NO_PLUGINS}=1 to leave plugins out"
+                ) from error
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    for name in imports:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise UsageError(f"--import {name}: {type(error).__name__}: {error}") from error
+
+
+def consoles(*, no_color: bool = False) -> tuple[Console, Console]:
+    """Consoles for results (stdout) and for progress (stderr)."""
+    plain = True if no_color else None
+    return Console(no_color=plain), Console(stderr=True, no_color=plain)
