@@ -52,8 +52,9 @@ class TargetSpec:
     """What the engine knows of a target without importing it.
 
     `entry` is `module:Class`; `environment` is `main` or `oneflow`; targets with one `zygote` share the warmed parent
-    process of that name. `needs` is evidence that the reference must supply (`trace`). `family` groups targets for
-    reports and signatures. A target that is `faithful` is expected never to disagree.
+    process of that name, which is itself forked from that of `parent_zygote` where one of its targets is in use.
+    `needs` is evidence that the reference must supply (`trace`). `family` groups targets for reports and signatures. A
+    target that is `faithful` is expected never to disagree.
     """
 
     name: str
@@ -65,6 +66,7 @@ class TargetSpec:
     needs: tuple[str, ...] = ()
     lockstep: bool = False
     default: bool = False
+    parent_zygote: str = ""
 
 
 _TARGETS: dict[str, TargetSpec] = {}
@@ -132,6 +134,7 @@ register(
         "harness.backends.torch_mlir.linalg:LinalgBackend",
         "torch-mlir through linalg-on-tensors, executed on the wheel's own engine",
         zygote="torch-mlir",
+        parent_zygote="torch",
         family="torch-mlir",
         default=True,
     )
