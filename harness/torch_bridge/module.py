@@ -78,6 +78,7 @@ class _Builder:
         self.env: dict[str, Any] = {}
         self.inputs: list[str] = []
         self.paths: dict[str, str] = {}
+        self.constants: list[str] = []
         self.sizes: dict[str, Any] = {}
         self.literals = 0
 
@@ -98,6 +99,8 @@ class _Builder:
                 args, kwargs = self.argument(node.args), self.argument(dict(node.kwargs))
                 self.env[node.name] = self.graph.create_node(node.op, target, args, kwargs, name=node.name)
         module = torch.fx.GraphModule(self.root, self.graph, class_name="Program")
+        for path in self.constants:  # GraphModule copies every tensor attribute as a persistent buffer
+            _attach(module, path, module.get_buffer(path))
         module.train(any(recipe.training for recipe in self.program.modules.values()))
         for attribute, recipe in self.program.modules.items():
             module.get_submodule(attribute).train(recipe.training)
@@ -135,6 +138,8 @@ class _Builder:
             if node.role in ("parameter", "buffer", "constant"):
                 path = self.paths[node.name] = _free_path(node, taken)
                 _attach(self.root, path, self.attribute(node, arguments[node.name]), persistent=node.role == "buffer")
+                if node.role == "constant":
+                    self.constants.append(path)
                 self.env[node.name] = self.graph.create_node("get_attr", path, name=node.name)
 
     def attribute(self, node: Node, tensor: torch.Tensor) -> torch.Tensor:
@@ -157,6 +162,7 @@ class _Builder:
             name = f"_literal_{self.literals}"
             self.literals += 1
             _attach(self.root, name, to_torch(leaf))
+            self.constants.append(name)
             return self.graph.create_node("get_attr", name, name=name)
         return to_torch(leaf)
 
