@@ -11,7 +11,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"": 1, "M": 1, "MB": 1, "G": 1024, "GB": 1024}
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[Any]):
     """Seconds, given as `90`, `90s`, `30m` or `2h`."""
 
     name = "duration"
@@ -26,7 +26,7 @@ class Duration(click.ParamType):
         return float(found[1]) * _UNITS[found[2]]
 
 
-class Megabytes(click.ParamType):
+class Megabytes(click.ParamType[Any]):
     """A size in megabytes, given as `3072`, `3072M` or `3G`."""
 
     name = "size"
@@ -41,7 +41,7 @@ class Megabytes(click.ParamType):
         return int(found[1]) * _SIZES[found[2]]
 
 
-class Jobs(click.ParamType):
+class Jobs(click.ParamType[Any]):
     """A number of jobs, or `auto` for one a processor."""
 
     name = "jobs"
@@ -61,7 +61,7 @@ class Jobs(click.ParamType):
         return jobs
 
 
-class Range(click.ParamType):
+class Range(click.ParamType[Any]):
     """Case numbers `i..j`, both included."""
 
     name = "range"

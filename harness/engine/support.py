@@ -34,12 +34,12 @@ def _status(outcome: Outcome, node: str) -> str | None:
     if outcome.nodes:
         results = (result for result in outcome.nodes if result.name == node)
         found = next(results, None)
-        return found.status.value if found is not None else None
+        return str(found.status.value) if found is not None else None
     if outcome.status is Status.UNSUPPORTED:
         if outcome.node is None:
             return "refused-whole"
         return Status.UNSUPPORTED.value if outcome.node == node else None
-    return outcome.status.value
+    return str(outcome.status.value)
 
 
 def _dtype(trace: NodeTrace | None) -> str:
