@@ -73,7 +73,7 @@ def widen(array: Array, dtype: str) -> Array:
 
 def narrow(values: Array, dtype: str) -> Array:
     """Numbers (float64 or integers) rounded into the carrier of `dtype`."""
-    if dtype == "bfloat16":
-        return float32_to_bfloat16(values.astype(np.float32))
     with np.errstate(over="ignore", invalid="ignore"):
+        if dtype == "bfloat16":
+            return float32_to_bfloat16(values.astype(np.float32))
         return values.astype(np.dtype(DTYPES[dtype].carrier))
