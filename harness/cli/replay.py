@@ -58,7 +58,7 @@ def replay_command(
         raise UsageError(f"no entries to replay in {corpus}" if not entries else "no entry is of the targets asked for")
     names = list(dict.fromkeys(spec_of(entry.target).name for entry in chosen))
     session = Session.open(names, required=required, case_seconds=case_timeout, memory_mb=memory_limit)
-    out, err = consoles(no_color=no_color)
+    out, _ = consoles(no_color=no_color)
     results: list[Replay] = []
     try:
         runner = session.runner(0)
