@@ -42,7 +42,7 @@ def pins(environment: str) -> Mapping[str, str]:
 
 
 def requirement(environment: str, name: str) -> str:
-    """The pinned requirement, such as `torch==2.13.0`."""
+    """The pinned requirement, `name==version`, as pip takes it."""
     return f"{name}=={pins(environment)[name]}"
 
 
