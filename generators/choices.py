@@ -1,0 +1,62 @@
+"""The few kinds of choice that generators make, over any source of bounded integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+T = TypeVar("T")
+
+
+class Choices:
+    """Choices drawn from Hypothesis; the first of each is the simplest, to which it shrinks."""
+
+    __slots__ = ("_draw",)
+
+    _STRATEGIES: tuple[st.SearchStrategy[int], ...] = tuple(st.integers(0, n) for n in range(256))
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self._draw = draw
+
+    def below(self, count: int) -> int:
+        """An integer in 0..count-1; no choice is spent on a single one."""
+        if count <= 1:
+            return 0
+        if count <= 256:
+            return self._draw(self._STRATEGIES[count - 1])  # type: ignore[no-any-return]
+        return self._draw(st.integers(0, count - 1))  # type: ignore[no-any-return]
+
+    def between(self, low: int, high: int) -> int:
+        """An integer in low..high, both included."""
+        return low + self.below(high - low + 1)
+
+    def coin(self, percent: int) -> bool:
+        """True in so many of a hundred cases."""
+        return self.below(100) >= 100 - percent
+
+    def choose(self, items: Sequence[T]) -> T:
+        """One of the items."""
+        return items[self.below(len(items))]
+
+    def weighted(self, items: Sequence[tuple[int, T]]) -> T:
+        """One of the (weight, item) pairs' items."""
+        left = self.below(sum(weight for weight, _ in items))
+        for weight, item in items:
+            left -= weight
+            if left < 0:
+                return item
+        raise AssertionError("weights must be positive")
+
+    def shuffled(self, count: int) -> tuple[int, ...]:
+        """A permutation of 0..count-1."""
+        rest = list(range(count))
+        return tuple(rest.pop(self.below(len(rest))) for _ in range(count))
+
+    def some(self, count: int) -> tuple[int, ...]:
+        """A non-empty ascending subset of 0..count-1."""
+        if count == 1:
+            return (0,)
+        mask = self.between(1, 2**count - 1)
+        return tuple(index for index in range(count) if mask >> index & 1)
