@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.model.case import Case
+from harness.model.dtypes import DTYPES
 from harness.model.program import Node, Program, TensorSpec
 from harness.model.symbols import Sym, free_symbols
 from harness.model.values import Tensor, Value, leaves, refs
@@ -60,7 +61,8 @@ class _Writer:
         self.flat = flat
         self.class_name = class_name
         self.names: dict[str, str] = {}
-        self.taken = set(_RESERVED) | self.program.symbols()
+        builtin = {node.target.removeprefix("builtins.") for node in self.program.operators if node.target.startswith("builtins.")}
+        self.taken = set(_RESERVED) | self.program.symbols() | builtin
         modes = {recipe.training for recipe in self.program.modules.values()}
         self.uniform = len(modes) == 1
         self.training = next(iter(modes)) if self.uniform else None
@@ -112,7 +114,9 @@ class _Writer:
             state = self.case.module_state(attribute)
             if state:
                 yield f"{name}.load_state_dict({{"
-                yield from _indented(f'    "{key}": {tensor_source(tensor, indent="            ")},' for key, tensor in state.items())
+                for key, tensor in state.items():
+                    head = f'    "{key}": '
+                    yield from f"{head}{tensor_source(tensor, indent=' ' * len(head))},".split("\n")
                 yield "}, strict=False, assign=True)"
 
     def state(self) -> Iterator[str]:
@@ -128,14 +132,14 @@ class _Writer:
             name = identifier((node.fqn or node.name).replace(".", "_"), self.taken)
             self.names[node.name] = f"self.{name}"
             if tensor.storage in shared and tensor.storage not in bases:
-                bases[tensor.storage] = identifier("base", self.taken)
+                head = f"{identifier('base', self.taken)} = "
+                bases[tensor.storage] = head.removesuffix(" = ")
                 views = [v for v in self.values.values() if isinstance(v, Tensor) and v.storage == tensor.storage]
-                yield from _split(f"{bases[tensor.storage]} = {storage_source(*views, indent='    ')}")
-            literal = tensor_source(tensor, base=bases.get(tensor.storage or ""), indent=" " * 20)
-            if node.role == "parameter" and tensor.dtype.startswith(("float", "bfloat", "complex")):
-                yield from _split(f"self.{name} = torch.nn.Parameter({literal})")
-            else:
-                yield from _split(f'self.register_buffer("{name}", {literal})')
+                yield from f"{head}{storage_source(*views, indent=' ' * len(head))}".split("\n")
+            is_parameter = node.role == "parameter" and DTYPES[tensor.dtype].kind in ("float", "complex")
+            head = f"self.{name} = torch.nn.Parameter(" if is_parameter else f'self.register_buffer("{name}", '
+            literal = tensor_source(tensor, base=bases.get(tensor.storage or ""), indent=" " * len(head))
+            yield from f"{head}{literal})".split("\n")
 
     def sizes(self, arguments: Mapping[str, str]) -> Iterator[str]:
         """Sizes that the body mentions, read from the first input that shows them."""
@@ -188,15 +192,19 @@ class _Writer:
                 return f"{_PREFIX[name]}{_operand(args[0])}"
             if name == "getitem":
                 return f"{_operand(args[0])}[{index_source(node.args[1], self.names)}]"
-            if name == "setitem":
+            if name == "setitem" and len(args) == 3:
                 return f"DO {_operand(args[0])}[{index_source(node.args[1], self.names)}] = {args[2]}"
+        if node.target == "builtins.getattr" and len(args) == 2 and isinstance(node.args[1], str) and node.args[1].isidentifier():
+            return f"{_receiver(args[0])}.{node.args[1]}"
         return f"{_callable(node.target)}({', '.join(args + kwargs)})"
 
 
 def _callable(target: str) -> str:
     if target.startswith(_FUNCTIONAL):
         return "F." + target.removeprefix(_FUNCTIONAL)
-    return f"torch.ops.{target}" if target.startswith("aten.") else target
+    if target.startswith(("aten.", "prims.")):
+        return f"torch.ops.{target}"
+    return target.removeprefix("builtins.")
 
 
 def _operand(text: str) -> str:
@@ -221,15 +229,6 @@ def _syms(node: Node) -> Iterator[Sym]:
 def _shared_storages(program: Program, roles: tuple[str, ...]) -> set[str]:
     names = [node.spec.storage for node in program.placeholders if node.role in roles and isinstance(node.spec, TensorSpec)]
     return {name for name in names if name is not None and names.count(name) > 1}
-
-
-def _split(text: str) -> Iterator[str]:
-    yield from text.split("\n")
-
-
-def _indented(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        yield from line.split("\n")
 
 
 def module_source(case: Case, *, call: int = 0, class_name: str = "M", flat: bool = False) -> ModuleSource:

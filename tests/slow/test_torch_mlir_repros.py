@@ -1,0 +1,191 @@
+"""Every reproducer for torch-mlir that is rendered is run: by the torch-mlir at hand, in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.backends.protocol import target
+from harness.environments.availability import missing
+from harness.environments.oneflow_env import oneflow_python
+from harness.errors import TargetUnavailable
+from harness.model.case import Call, Case
+from harness.model.fill import Fill
+from harness.model.outcome import CallResult, Outcome, Status
+from harness.model.program import Node
+from harness.model.symbols import Sym, Symbol
+from harness.model.values import Ref, tensor_from_array
+from harness.model.verdict import Kind, Severity, Verdict
+from harness.reproducers.run import run_source
+from harness.reproducers.torch_mlir import mlir_source, repro_source
+from tests.reproducers.builders import data, eager, make_case, placeholder, roll_case
+
+LACKING = missing(target("torch-mlir:linalg").zygote)
+pytestmark = pytest.mark.skipif(LACKING is not None, reason=str(LACKING))
+
+
+def verdict(kind: Kind, call: int | None = None) -> Verdict:
+    return Verdict("any", kind, "torch-mlir:linalg", Severity.ERROR, 'said of a "case" with \\ and """quotes"""', call=call)
+
+
+def op(*args: object, dtype: str = "float32", shape: tuple[int, ...] = (2, 3), target: str, values: object = None) -> Case:
+    x = placeholder("x0", dtype, shape)
+    filled = {"x0": Fill("ordinary/1") if values is None else data(values, dtype)}
+    return make_case([x, Node("node", "call_function", target, (Ref("x0"), *args))], Ref("node"), filled)
+
+
+def exit_code(
+    case: Case, kind: Kind, *, reference: Outcome | None = None, call: int | None = None, **options: object
+) -> tuple[int | None, str]:
+    source = repro_source(case, verdict(kind, call), reference or eager(case), **options)  # type: ignore[arg-type]
+    run = run_source(source)
+    return run.exit_code, run.output
+
+
+def test_wrong_values_and_right_ones() -> None:
+    code, output = exit_code(roll_case(7), Kind.VALUE)
+    assert code == 1, output
+    assert "BUG: torch-mlir disagrees" in output
+    code, output = exit_code(roll_case(1), Kind.VALUE)
+    assert code == 0, output
+
+
+def test_a_lost_nan_and_a_lost_sign() -> None:
+    nan = float("nan")
+    case = op(0.0, 1.0, target="torch.clamp", values=[[nan, -0.0, 2], [0, 1, -3]])
+    code, output = exit_code(case, Kind.SPECIAL)
+    assert code == 1, output
+    zeros = op(1, target="torch.mul", shape=(2,), values=[-0.0, 0.0])
+    assert exit_code(zeros, Kind.SPECIAL)[0] == 0
+    wrong = Outcome("eager", Status.OK, calls=(CallResult(tensor_from_array(zeros.arguments(0)["x0"].array() * -1, "float32")),))
+    assert exit_code(zeros, Kind.SPECIAL, reference=wrong)[0] == 1
+    assert exit_code(zeros, Kind.VALUE, reference=wrong)[0] == 0
+
+
+def test_tolerances_are_the_case_s_own() -> None:
+    case = op(3.0, target="torch.mul", shape=(2,), values=[1.0, 2.0])
+    near = Outcome("eager", Status.OK, calls=(CallResult(tensor_from_array(case.arguments(0)["x0"].array() * 3.001, "float32")),))
+    assert exit_code(case, Kind.VALUE, reference=near)[0] == 1
+    assert exit_code(case, Kind.VALUE, reference=near, rtol=0.01)[0] == 0
+
+
+def test_a_crash_is_seen_from_outside() -> None:
+    code, output = exit_code(_empty_reshape(), Kind.CRASH)
+    assert code == 1, output
+    assert "SIGFPE" in output
+    assert exit_code(roll_case(1), Kind.CRASH)[0] == 0
+
+
+def _empty_reshape() -> Case:
+    x = placeholder("x0", "float32", (0, 2))
+    return make_case([x, Node("r", "call_method", "reshape", (Ref("x0"), 0, 5))], Ref("r"), {"x0": data([])})
+
+
+def test_a_hang_is_ended() -> None:
+    case = op(0, target="torch.softmax", shape=())
+    code, output = exit_code(case, Kind.TIMEOUT, timeout=15.0)
+    assert code == 1, output
+    assert "still running after 15 s" in output
+
+
+def test_a_failing_pipeline_is_a_bug_or_a_refusal_by_its_kind() -> None:
+    case = op((-1, -1, 2, -1), target="torch.nn.functional.pad", shape=(3, 4))
+    code, output = exit_code(case, Kind.ERROR)
+    assert code == 1, output
+    assert "BUG: torch-mlir fails" in output
+    code, output = exit_code(case, Kind.VALUE)
+    assert code == 2, output
+    assert exit_code(roll_case(1), Kind.INVALID_IR)[0] == 0
+
+
+def test_what_the_importer_refuses_cannot_be_run() -> None:
+    x = placeholder("x0", "float32", ())
+    item = Node("item", "call_method", "item", (Ref("x0"),))
+    full = Node("full", "call_function", "torch.full", ((2,), Ref("item")))
+    bools = Node("b", "call_function", "builtins.bool", (Ref("item"),))
+    case = make_case([x, item, bools, full], (Ref("full"), Ref("b")), {"x0": data(1.0)})
+    code, output = exit_code(case, Kind.ERROR)
+    assert code == 2, output
+
+
+def test_declared_types() -> None:
+    case = op(3, target="torch.mul", dtype="int64", shape=(2,))
+    assert exit_code(case, Kind.DECLARED_DTYPE)[0] == 0
+    other = Outcome("eager", Status.OK, calls=(CallResult(tensor_from_array(case.arguments(0)["x0"].array(), "float64")),))
+    code, output = exit_code(case, Kind.DECLARED_DTYPE, reference=other)
+    assert code == 1, output
+    assert "declares ['!torch.vtensor<[2],si64>']" in output
+
+
+def test_an_error_nobody_raises() -> None:
+    assert exit_code(roll_case(1), Kind.SILENT_ERROR)[0] == 0
+
+
+def test_dynamic_shapes_and_the_second_binding() -> None:
+    x = placeholder("x0", "float32", (Sym("s0"), 3))
+    y = placeholder("y", "float32", (Sym("s0*2"),))
+    nodes = [
+        x,
+        y,
+        Node("roll_1", "call_function", "torch.roll", (Ref("x0"), 1, 0)),
+        Node("add_1", "call_function", "torch.add", (Ref("y"), 1)),
+    ]
+    calls = [Call({"s0": n}, {"x0": Fill("ordinary/1", n), "y": Fill("exact/1", n)}) for n in (2, 5)]
+    case = make_case(nodes, (Ref("roll_1"), {"y": Ref("add_1")}), calls, symbols=(Symbol("s0", 2, 9),))
+    source = repro_source(case, verdict(Kind.VALUE, 1), eager(case))
+    assert "torch.export.Dim.AUTO" in source
+    run = run_source(source)
+    assert run.exit_code == 0, run.output
+    swapped = dataclasses.replace(eager(case), calls=tuple(reversed(eager(case).calls)))
+    assert run_source(repro_source(case, verdict(Kind.VALUE, 1), swapped)).exit_code == 1
+
+
+def test_state_inside_and_as_arguments() -> None:
+    nodes = [
+        placeholder("x0", "float32", (2, 3)),
+        placeholder("p0", "float32", (3, 3), "parameter", order=(1, 0)),
+        placeholder("b0", "uint8", (3,), "buffer"),
+        Node("mm", "call_function", "torch.matmul", (Ref("x0"), Ref("p0"))),
+        Node("add", "call_function", "torch.add", (Ref("b0"), 200)),
+    ]
+    case = make_case(
+        nodes, (Ref("mm"), Ref("add")), {"x0": Fill("exact/1")}, state={"p0": Fill("exact/1", 1), "b0": data([1, 2, 50], "uint8")}
+    )
+    for flat in (False, True):
+        code, output = exit_code(case, Kind.VALUE, flat=flat)
+        assert code == 0, output
+
+
+def test_without_torch_mlir_it_cannot_run() -> None:
+    source = repro_source(roll_case(7), verdict(Kind.VALUE), eager(roll_case(7)))
+    try:
+        python = oneflow_python().python
+    except TargetUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+    run = run_source(source, python=python)
+    assert run.exit_code == 2
+    assert "cannot run: No module named 'torch'" in run.output
+
+
+def test_mlir_for_torch_mlir_opt(tmp_path: Path) -> None:
+    ir = "func.func @main(%arg0: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {\n  return %arg0 : !torch.vtensor<[2],f32>\n}"
+    pipeline = "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline)"
+    outcome = Outcome("torch-mlir:linalg", Status.ERROR, artifacts={"input.mlir": ir, "pipeline": pipeline})
+    text = mlir_source(outcome)
+    assert text is not None
+    first, _, _ = text.partition("\n")
+    assert first == f"// RUN: torch-mlir-opt -pass-pipeline='{pipeline}' %s"
+    file = tmp_path / "repro.mlir"
+    file.write_text(text)
+    command = first.removeprefix("// RUN: ").replace("%s", str(file))
+    assert subprocess.run(command, shell=True, capture_output=True, check=False, env=_path_of_torch_mlir_opt()).returncode == 0
+    assert mlir_source(Outcome("torch-mlir:linalg", Status.ERROR)) is None
+
+
+def _path_of_torch_mlir_opt() -> dict[str, str]:
+    return dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
