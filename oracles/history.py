@@ -50,6 +50,8 @@ class Grade:
 
 
 EXACT = Grade()
+# Where modes `grad` and `train` put the program's own output, beside the gradients.
+FORWARD = "['output']"
 Graded = Grade | tuple[Grade, Grade]
 
 
@@ -246,17 +248,28 @@ class History:
 
     def source(self, path: str) -> tuple[str, str] | None:
         """The node that an output place comes from, and the place within that node's result."""
+        if self.case.mode != "fwd":
+            path = path.removeprefix(FORWARD)
         for at, leaf in leaves(self.case.program.output):
             if isinstance(leaf, Ref) and path.startswith(at):
                 return leaf.node, path[len(at) :]
         return None
 
     def of_output(self, path: str) -> Grade:
-        """The grade of one place of the output."""
+        """The grade of one place of the output; gradients count as rounded wherever anything was computed."""
+        if self.case.mode != "fwd" and not path.startswith(FORWARD):
+            return self._of_gradient()
         found = self.source(path)
         if found is None:
             return whole(join([whole(grade) for grade in self._grades.values()]))
         return part(self.of_node(found[0]), found[1])
+
+    def _of_gradient(self) -> Grade:
+        grade = self.of_mutated()
+        tensors = [value for value in self.case.arguments(0).values() if isinstance(value, Tensor)]
+        eps = max([grade.eps, *(epsilon(tensor.dtype) for tensor in tensors)])
+        ulps = 2 * grade.ulps + op.DEFAULT_ULPS * max(1, len(self.case.program.operators))
+        return replace(grade, exact=False, eps=eps, ulps=ulps, rough=2 * grade.rough + eps * ulps, loose=2 * grade.loose + eps * ulps)
 
     def of_mutated(self) -> Grade:
         """The grade of what the call wrote into its arguments."""
