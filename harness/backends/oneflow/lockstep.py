@@ -1,0 +1,199 @@
+"""oneflow:lockstep: every node in OneFlow by itself, fed what the reference fed it, so that no bug hides the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.backends.oneflow import session
+from harness.backends.oneflow.errors import OneFlowUnsupported
+from harness.backends.oneflow.execute import execute
+from harness.backends.oneflow.operands import Source, arguments, has_tensor, state_operands
+from harness.backends.oneflow.refusals import judge
+from harness.backends.oneflow.translate import Plan, translate
+from harness.backends.oneflow.translate.plan import render_plan
+from harness.backends.oneflow.values import TensorMaker, from_flow
+from harness.backends.protocol import Progress
+from harness.errors import HarnessError
+from harness.model.case import Case
+from harness.model.codec import from_wire
+from harness.model.outcome import Job, NodeResult, NodeTrace, Outcome, Status
+from harness.model.program import Node
+from harness.model.values import Ref, Tensor, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node of one call, translated: a plan and the sources of its operands, or why there is none."""
+
+    node: Node
+    trace: NodeTrace
+    plan: Plan | None = None
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    refusal: str = ""
+    structural: bool = False
+
+
+class LockstepBackend:
+    """The target `oneflow:lockstep`."""
+
+    def warm(self) -> None:
+        """Map OneFlow's library; importing it here would hang the children."""
+        session.map_library()
+
+    def start(self) -> None:
+        """Import OneFlow in this worker."""
+        session.import_oneflow()
+
+    def versions(self) -> Mapping[str, str]:
+        """OneFlow and numpy."""
+        return session.versions()
+
+    def run(self, case: Case, job: Job, progress: Progress) -> Outcome:
+        """Run every traced node of every call and report each by itself; `calls` stay empty.
+
+        Raises HarnessError where the reference brought no trace.
+        """
+        oneflow = session.import_oneflow()
+        if not job.reference:
+            raise HarnessError("a lockstep target needs the reference's witnesses")
+        witnesses = from_wire(Outcome, job.reference).witness
+        if len(witnesses) != len(case.calls):
+            raise HarnessError(f"the reference brought {len(witnesses)} witnesses for {len(case.calls)} calls")
+        progress.stage("translate")
+        units = [list(plan_call(case, call, witness.trace)) for call, witness in enumerate(witnesses)]
+        progress.stage("run")
+        results: list[NodeResult] = []
+        with oneflow.no_grad():
+            for call, steps in enumerate(units):
+                seen: dict[object, NodeResult] = {}
+                for unit in steps:
+                    results.extend(_run_unit(oneflow, call, unit, seen, progress))
+        return _outcome(job.target, results)
+
+
+def plan_call(case: Case, call: int, trace: tuple[NodeTrace, ...]) -> list[list[Step]]:
+    """The translated steps of one call, those of one unit together, in the order of their first node."""
+    groups: dict[str, list[NodeTrace]] = {}
+    for entry in trace:
+        groups.setdefault(entry.unit if entry.unit is not None else f"node {entry.name}", []).append(entry)
+    nodes = {node.name: node for node in case.program.operators}
+    return [[plan_node(case, call, nodes[entry.name], entry) for entry in group] for group in groups.values()]
+
+
+def plan_node(case: Case, call: int, node: Node, trace: NodeTrace) -> Step:
+    """One node translated from the values that the reference recorded."""
+    if is_structural(node, trace):
+        return Step(node, trace, structural=True)
+    bound = arguments(node, trace.args, trace.kwargs)
+    recipe = case.program.modules[node.target] if node.op == "call_module" else None
+    operands, sources = state_operands(case.module_state(node.target)) if recipe is not None else ({}, {})
+    try:
+        plan = translate(node, bound.args, bound.kwargs, recipe=recipe, state=operands)
+    except OneFlowUnsupported as error:
+        return Step(node, trace, refusal=str(error))
+    return Step(node, trace, plan, {**bound.sources, **sources})
+
+
+def is_structural(node: Node, trace: NodeTrace) -> bool:
+    """Whether the node only picks from a container or computes with Python numbers, which is Python's work."""
+    if node.op != "call_function" or not node.target.startswith("operator."):
+        return False
+    if node.target == "operator.getitem":
+        return not isinstance(trace.args[0], Tensor)
+    return not has_tensor(trace.args)
+
+
+def _run_unit(oneflow: Any, call: int, unit: list[Step], seen: dict[object, NodeResult], progress: Progress) -> list[NodeResult]:
+    scope = _Scope(TensorMaker(oneflow, [source.tensor for step in unit for source in step.sources.values()]))
+    results: list[NodeResult] = []
+    failed: str | None = None
+    for step in unit:
+        name = step.node.name
+        if step.structural:
+            scope.pick(step)
+            continue
+        if failed is not None:
+            results.append(NodeResult(name, call, Status.INCONCLUSIVE, message=f"shares storage with {failed}, which did not run"))
+            continue
+        key = _key(step) if len(unit) == 1 else None
+        if key is not None and key in seen:
+            results.append(replace(seen[key], name=name))
+            continue
+        progress.node(name)
+        result = _run_step(oneflow, call, step, scope)
+        if result.status is not Status.OK:
+            failed = name
+        if key is not None:
+            seen[key] = result
+        results.append(result)
+    return results
+
+
+class _Scope:
+    """The tensors of one unit: what its nodes computed so far, and what came from outside, made once."""
+
+    def __init__(self, maker: TensorMaker) -> None:
+        self._maker = maker
+        self._outside: dict[tuple[str, tuple[Value, ...]], Any] = {}
+        self.inside: dict[str, Any] = {}
+
+    def tensor(self, source: Source) -> Any:
+        """The OneFlow tensor behind an operand."""
+        if source.node in self.inside:
+            value = self.inside[source.node]
+            for step in source.path:
+                value = value[step]
+            return value
+        key = (source.node, source.path)
+        if key not in self._outside:
+            self._outside[key] = self._maker.make(source.tensor)
+        return self._outside[key]
+
+    def pick(self, step: Step) -> None:
+        """Carry a structural node's result on, where its container was computed in this unit."""
+        container = step.node.args[0]
+        if isinstance(container, Ref) and container.node in self.inside:
+            self.inside[step.node.name] = self.inside[container.node][step.trace.args[1]]
+
+
+def _run_step(oneflow: Any, call: int, step: Step, scope: _Scope) -> NodeResult:
+    name = step.node.name
+    if step.plan is None:
+        return NodeResult(name, call, Status.UNSUPPORTED, message=step.refusal)
+    try:
+        operands = {operand: scope.tensor(source) for operand, source in step.sources.items()}
+    except OneFlowUnsupported as error:
+        return NodeResult(name, call, Status.UNSUPPORTED, message=str(error))
+    try:
+        value = execute(step.plan, operands)
+        session.synchronize(oneflow)
+        output = from_flow(oneflow, value, name)
+    except HarnessError as error:
+        return NodeResult(name, call, Status.HARNESS_ERROR, message=str(error))
+    except Exception as error:
+        status, message = judge(error, step.plan)
+        return NodeResult(name, call, status, message=message)
+    scope.inside[name] = value
+    return NodeResult(name, call, Status.OK, output)
+
+
+def _key(step: Step) -> object:
+    if step.plan is None:
+        return None
+    tensors = [(operand, source.tensor) for operand, source in step.sources.items()]
+    try:
+        key = (render_plan(step.plan), tuple(tensors))
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _outcome(target: str, results: list[NodeResult]) -> Outcome:
+    for status in (Status.HARNESS_ERROR, Status.ERROR, Status.UNSUPPORTED):
+        first = next((result for result in results if result.status is status), None)
+        if first is not None:
+            return Outcome(target, status, stage="run", message=first.message, node=first.name, call=first.call, nodes=tuple(results))
+    return Outcome(target, Status.OK, stage="run", nodes=tuple(results))

@@ -1,0 +1,79 @@
+"""OneFlow in a process: what the zygote may map before a fork, and the import in the child.
+
+Forking after `import oneflow` hangs argmax and others for ever. Mapping the shared library is safe, and is most of the cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import TargetUnavailable
+
+# Pure Python libraries that OneFlow imports; importing them before the fork saves every child the time.
+_SAFE_IMPORTS = ("numpy", "google.protobuf.descriptor", "requests", "rich.table", "tqdm")
+
+
+def map_library() -> None:
+    """Map OneFlow's shared library without importing the package.
+
+    Raises TargetUnavailable where it is missing or cannot be loaded.
+    """
+    found = importlib.util.find_spec("oneflow")
+    if found is None or not found.submodule_search_locations:
+        raise TargetUnavailable("oneflow is not installed in this interpreter")
+    libraries = sorted(Path(found.submodule_search_locations[0]).glob("_oneflow_internal*.so"))
+    if not libraries:
+        raise TargetUnavailable(f"oneflow has no shared library in {found.submodule_search_locations[0]}")
+    with silent_stderr():
+        try:
+            ctypes.CDLL(str(libraries[0]), mode=ctypes.RTLD_LOCAL)  # RTLD_GLOBAL makes the later import segfault
+        except OSError as error:
+            raise TargetUnavailable(f"OneFlow's shared library cannot be loaded: {error}") from error
+        for name in _SAFE_IMPORTS:
+            if importlib.util.find_spec(name.partition(".")[0]) is not None:
+                importlib.import_module(name)
+
+
+def import_oneflow() -> Any:
+    """The oneflow package, its greetings on stderr dropped.
+
+    Raises TargetUnavailable where the import fails.
+    """
+    with silent_stderr():
+        try:
+            return importlib.import_module("oneflow")
+        except ImportError as error:
+            raise TargetUnavailable(f"oneflow cannot be imported: {error}") from error
+
+
+def synchronize(oneflow: Any) -> None:
+    """Wait until everything dispatched so far has run."""
+    oneflow._oneflow_internal.eager.Sync()
+
+
+def versions() -> Mapping[str, str]:
+    """The libraries that can change a result."""
+    oneflow = importlib.import_module("oneflow")
+    numpy = importlib.import_module("numpy")
+    return {"oneflow": str(oneflow.__version__), "oneflow-commit": str(oneflow.__git_commit__), "numpy": str(numpy.__version__)}
+
+
+@contextlib.contextmanager
+def silent_stderr() -> Iterator[None]:
+    """Send file descriptor 2 to nowhere: libibverbs and glog write there past Python."""
+    saved = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)

@@ -1,0 +1,45 @@
+"""Activations and softmaxes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from harness.backends.oneflow.errors import OneFlowUnsupported
+from harness.backends.oneflow.translate.plan import Expr, Invocation
+from harness.backends.oneflow.translate.registry import form, op
+
+_F = "oneflow.nn.functional"
+
+op("sigmoid tanh", form("input: T, *, out=None", "oneflow.{}(input)"))
+op("relu relu6 selu silu mish hardswish hardsigmoid", form("input: T, inplace: b = False", f"{_F}.{{}}(input)"))
+op("softsign logsigmoid", form("input: T", f"{_F}.{{}}(input)"))
+op("relu_", form("input: T, inplace: b = True", "input.relu_()"))
+op("leaky_relu", form("input: T, negative_slope: s = 0.01, inplace: b = False", f"{_F}.leaky_relu(input, negative_slope)"))
+op("elu", form("input: T, alpha: s = 1.0, inplace: b = False", f"{_F}.elu(input, alpha)"))
+op("celu", form("input: T, alpha: s = 1.0, inplace: b = False", f"{_F}.celu(input, alpha=alpha)"))
+op("gelu", form("input: T, *, approximate: S = 'none'", f"{_F}.gelu(input, approximate)"))
+op("hardtanh", form("input: T, min_val: s = -1.0, max_val: s = 1.0, inplace: b = False", f"{_F}.hardtanh(input, min_val, max_val)"))
+op("hardshrink", form("input: T, lambd: s = 0.5", f"{_F}.hardshrink(input, lambd=lambd)"))
+op("softshrink", form("input: T, lambd: s = 0.5", f"{_F}.softshrink(input, alpha=lambd)"))
+op("softplus", form("input: T, beta: s = 1, threshold: s = 20", f"{_F}.softplus(input, beta, threshold)"))
+op("threshold", form("input: T, threshold: s, value: s, inplace: b = False", f"{_F}.threshold(input, threshold=threshold, value=value)"))
+op("glu", form("input: T, dim: i = -1", f"{_F}.glu(input, dim)"))
+op("prelu", form("input: T, weight: T", f"{_F}.prelu(input, weight)"))
+
+
+op(
+    "softmax log_softmax",
+    form("input: T, dim: i, *, dtype: D = None, out=None", "oneflow.{}(input, dim)"),
+    form("input: T, dim: i, dtype: D", "oneflow.{}(input, dim)"),
+    form("input: T, dim: i, half_to_float: b", "oneflow.{}(input, dim)"),
+    form("input: T, dim: i = None, _stacklevel: i = 3, dtype: D = None", "oneflow.{}(input, dim)"),
+)
+
+
+def _dropout(a: SimpleNamespace) -> Expr:
+    if a.training and a.p not in (0, 1):
+        raise OneFlowUnsupported("untranslated", f"{a.op} that is random has no reference value")
+    return Invocation(f"{_F}.{a.op}", (a.input,), {"p": a.p, "training": a.training})
+
+
+op("dropout dropout1d dropout2d dropout3d", form("input: T, p: s = 0.5, training: b = True, inplace: b = False", _dropout))

@@ -1,0 +1,97 @@
+"""The boundary: Values to OneFlow objects and back, copying, and complaining by name about whatever has no place in the grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from harness.backends.oneflow.errors import OneFlowUnsupported
+from harness.backends.oneflow.translate import FLOW_DTYPES
+from harness.errors import HarnessError
+from harness.model.dtypes import DTYPES, Array, float32_to_bfloat16, widen
+from harness.model.fill import Literal, storage_elements
+from harness.model.values import Tensor, Value, contiguous_strides, storage_size, tensor_from_array
+
+_TORCH_DTYPES = {f"oneflow.{flow}": torch for torch, flow in FLOW_DTYPES.items()}
+
+
+class TensorMaker:
+    """Makes OneFlow tensors; those that name one storage share memory.
+
+    Strides are kept, stride 0 included, except for bfloat16, which numpy cannot carry into OneFlow: it arrives contiguous.
+    """
+
+    def __init__(self, oneflow: Any, tensors: Iterable[Tensor] = ()) -> None:
+        self._oneflow = oneflow
+        self._storages: dict[str, Array] = {}
+        self._sizes: dict[str, int] = {}
+        for tensor in tensors:
+            if tensor.storage is not None:
+                self._sizes[tensor.storage] = max(self._sizes.get(tensor.storage, 0), _span(tensor))
+
+    def make(self, tensor: Tensor) -> Any:
+        """A OneFlow tensor of these elements; raises OneFlowUnsupported for a dtype that OneFlow does not have."""
+        if tensor.dtype not in FLOW_DTYPES:
+            raise OneFlowUnsupported("dtype", f"OneFlow 0.9.0 has no dtype {tensor.dtype}")
+        if tensor.dtype == "bfloat16":
+            if tensor.storage is not None:
+                raise OneFlowUnsupported("untranslated", "bfloat16 tensors that share one storage")
+            return self._oneflow.tensor(widen(tensor.array(), "bfloat16")).to(self._oneflow.bfloat16)
+        if tensor.storage is None and (tensor.strides is None or tensor.strides == contiguous_strides(tensor.shape)):
+            return self._oneflow.tensor(tensor.array())
+        strides = tensor.strides if tensor.strides is not None else contiguous_strides(tensor.shape)
+        elements = self._elements(tensor)
+        view = np.lib.stride_tricks.as_strided(
+            elements[tensor.offset :], tensor.shape, [step * elements.itemsize for step in strides], writeable=True
+        )
+        return self._oneflow.from_numpy(view)
+
+    def _elements(self, tensor: Tensor) -> Array:
+        if tensor.storage is None:
+            return storage_elements(tensor.data, tensor.dtype, _span(tensor))
+        if tensor.storage not in self._storages:
+            count = max(self._sizes.get(tensor.storage, 0), _span(tensor))
+            if isinstance(tensor.data, Literal):
+                count = len(tensor.data.data) // DTYPES[tensor.dtype].itemsize
+            self._storages[tensor.storage] = storage_elements(tensor.data, tensor.dtype, count)
+        return self._storages[tensor.storage]
+
+
+def _span(tensor: Tensor) -> int:
+    strides = tensor.strides if tensor.strides is not None else contiguous_strides(tensor.shape)
+    return storage_size(tensor.shape, strides, tensor.offset)
+
+
+def dtype_name(dtype: Any, where: str = "") -> str:
+    """PyTorch's name of a OneFlow dtype; raises HarnessError that names one which has no counterpart."""
+    name = _TORCH_DTYPES.get(str(dtype))
+    if name is None:
+        raise HarnessError(f"{where}: OneFlow's dtype {dtype} has no counterpart in PyTorch")
+    return name
+
+
+def from_flow(oneflow: Any, value: Any, where: str) -> Value:
+    """What OneFlow returned, as a Value with literal tensors; waits until it is computed.
+
+    Raises HarnessError naming the type and its position for anything outside the grammar, and lets OneFlow's own errors through.
+    """
+    if isinstance(value, oneflow.Tensor):
+        name = dtype_name(value.dtype, where)
+        array = value.detach().numpy()
+        return tensor_from_array(float32_to_bfloat16(array) if name == "bfloat16" else array, name)
+    if value is None or isinstance(value, bool | str):
+        return value
+    if type(value) in (int, float):
+        return value
+    if isinstance(value, oneflow.Size):
+        return tuple(int(size) for size in value)
+    if isinstance(value, tuple | list | oneflow._oneflow_internal.TensorTuple):
+        items = [from_flow(oneflow, item, f"{where}[{index}]") for index, item in enumerate(value)]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
+        return {key: from_flow(oneflow, item, f"{where}[{key!r}]") for key, item in value.items()}
+    raise HarnessError(
+        f"{where}: OneFlow returned a {type(value).__module__}.{type(value).__qualname__}, which has no place in the value grammar"
+    )
