@@ -13,6 +13,7 @@ import torch
 
 from harness.backends.eager import REFUSALS, EagerBackend, changed, snapshot
 from harness.backends.protocol import Progress
+from harness.errors import FxdiffError
 from harness.model.case import Case
 from harness.model.outcome import CallResult, Job, Outcome, Status
 from harness.model.program import ModuleRecipe, Node, Program, TensorSpec
@@ -26,6 +27,10 @@ from harness.torch_bridge.tensors import from_torch
 THREADS = 2
 
 _OBSERVES_LAYOUT = frozenset({"data", "dim_order", "is_contiguous", "is_set_to", "resize", "resize_as", "storage_offset"})
+
+
+class _Refused(FxdiffError):
+    """Torch refused to run the module."""
 
 
 class EagerCopyBackend(EagerBackend):
@@ -47,9 +52,8 @@ class EagerCopyBackend(EagerBackend):
                     built = built or build(case)
                     progress.stage("run")
                     result = run_built(built, index)
-                except (*REFUSALS, NodeFailed) as error:
-                    message = f"{type(error).__name__}: {error}"
-                    return Outcome(job.target, Status.ERROR, "run", message=message, call=index, versions=self.versions())
+                except (_Refused, NodeFailed) as refusal:
+                    return Outcome(job.target, Status.ERROR, "run", message=str(refusal), call=index, versions=self.versions())
                 calls.append(result)
                 if result.mutated:
                     built = None
@@ -65,7 +69,7 @@ def run_built(built: BuiltModule, index: int) -> CallResult:
         before = torch.default_generator.get_state()
         try:
             result = _call(built, tuple(relaid(item, position + index) for position, item in enumerate(inputs)))
-        except REFUSALS:
+        except _Refused:
             pass  # a layout that torch refuses here is not legal; the plain run below has the word
         else:
             if torch.equal(before, torch.default_generator.get_state()):
@@ -85,9 +89,12 @@ def _call(built: BuiltModule, inputs: tuple[Any, ...]) -> CallResult:
     with torch.set_grad_enabled(case.mode != "fwd"):
         if case.mode != "fwd":
             require_grad(case.program, arguments)
-        output = built.module(*inputs)
-        if case.mode != "fwd":
-            output = (with_gradients if case.mode == "grad" else train_step)(case.program, arguments, modules, output)
+        try:
+            output = built.module(*inputs)
+            if case.mode != "fwd":
+                output = (with_gradients if case.mode == "grad" else train_step)(case.program, arguments, modules, output)
+        except REFUSALS as error:
+            raise _Refused(f"{type(error).__name__}: {error}") from error
     return CallResult(from_torch(output), changed(before, case, arguments, modules))
 
 
@@ -139,9 +146,9 @@ def relaid(item: Any, variant: int) -> Any:
         return item
     if variant % 3 == 0 and item.dim() >= 2:
         order = tuple(reversed(range(item.dim())))
-        return item.permute(order).contiguous().permute(order)
+        return item.permute(order).clone(memory_format=torch.contiguous_format).permute(order)
     if variant % 3 == 1 and item.dim() >= 3:
-        return item.movedim(1, -1).contiguous().movedim(-1, 1)
+        return item.movedim(1, -1).clone(memory_format=torch.contiguous_format).movedim(-1, 1)
     # Every row a little apart from the next, and none at the start of memory.
     shape = tuple(item.shape)
     room = item.new_zeros((*shape[:-1], 2 * shape[-1] + 1) if shape else (2,))
