@@ -12,6 +12,9 @@ import dataclasses
 import enum
 import hashlib
 import json
+import math
+import re
+import reprlib
 import struct
 import types
 import typing
@@ -31,7 +34,9 @@ from harness.model.values import Device, DType, Layout, MemoryFormat, Ref, Tenso
 FORMAT_VERSION = 1
 MAX_DEPTH = 100
 MAX_INT_DIGITS = 4000
+_MAX_INT_BITS = 13_280  # of 3,998 digits
 _SAFE_INT = 2**53
+_INTEGER = re.compile(r"-?[0-9]+")
 
 Record = TypeVar("Record")
 
@@ -56,7 +61,7 @@ def _float_text(value: float) -> str:
     return value.hex()
 
 
-def _float_value(text: object) -> float:
+def _float_value(text: object, where: str) -> float:
     try:
         if isinstance(text, str) and text.startswith("nan:"):
             value = cast(float, struct.unpack(">d", bytes.fromhex(text[4:]))[0])
@@ -67,7 +72,7 @@ def _float_value(text: object) -> float:
             return float.fromhex(text)
     except (ValueError, struct.error, OverflowError):
         pass
-    raise FormatError(f"{text!r} is not a hexadecimal float")
+    raise FormatError(f"{_short(text)} is not a hexadecimal float", where=where)
 
 
 class _Writer:
@@ -82,10 +87,12 @@ class _Writer:
     def value(self, value: Value, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
             raise FormatError(f"nested deeper than {MAX_DEPTH} levels")
-        if value is None or isinstance(value, bool | str):
-            return str(value) if type(value) is not str and isinstance(value, str) else value
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return _text(str(value))
         if isinstance(value, int):
-            return int(value) if -_SAFE_INT < value < _SAFE_INT else {"int": str(int(value))}
+            return int(value) if -_SAFE_INT < value < _SAFE_INT else {"int": _digits(int(value))}
         if isinstance(value, float):
             return {"float": _float_text(value)}
         if isinstance(value, complex):
@@ -95,6 +102,8 @@ class _Writer:
         if isinstance(value, tuple):
             return {"tuple": [self.value(item, depth + 1) for item in value]}
         if isinstance(value, dict):
+            if not all(map(_hashable, value)):
+                raise FormatError("a dict key that is neither None nor a string or number")
             return {"dict": [[self.value(k, depth + 1), self.value(v, depth + 1)] for k, v in value.items()]}
         if isinstance(value, slice):
             return {"slice": [self.value(part, depth + 1) for part in (value.start, value.stop, value.step)]}
@@ -106,7 +115,7 @@ class _Writer:
         if tag is None:
             raise FormatError(f"a value of type {type(value).__name__} is outside the value grammar")
         if isinstance(value, _ONE_FIELD):
-            return {tag: getattr(value, dataclasses.fields(value)[0].name)}
+            return {tag: _text(getattr(value, dataclasses.fields(value)[0].name))}
         return {tag: self.record(value, depth + 1)}
 
     def record(self, record: Any, depth: int = 0) -> dict[str, Any]:
@@ -127,7 +136,11 @@ class _Writer:
             return [self.typed(part, inner, depth + 1) for part in item]
         if isinstance(item, Mapping):
             inner = typing.get_args(_without_none(kind))[1]
-            return {key: self.typed(part, inner, depth + 1) for key, part in item.items()}
+            return {_text(key): self.typed(part, inner, depth + 1) for key, part in item.items()}
+        if isinstance(item, str):
+            return _text(item)
+        if isinstance(item, float) and not math.isfinite(item):
+            return self.value(item, depth)
         if isinstance(item, bytes):
             return self.bytes_(item)
         if isinstance(item, Fill | Literal | Sym | TensorSpec) and _is_union(kind):
@@ -137,6 +150,22 @@ class _Writer:
         if dataclasses.is_dataclass(item):
             return self.record(item, depth)
         return item
+
+
+def _text(text: str) -> str:
+    """`text`, if it can be written as UTF-8."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise FormatError(f"{_short(text)} holds half of a surrogate pair") from error
+    return text
+
+
+def _digits(value: int) -> str:
+    if value.bit_length() > _MAX_INT_BITS:
+        raise FormatError(f"an integer of {value.bit_length()} bits; at most {_MAX_INT_BITS} are taken")
+    return str(value)
 
 
 def _is_default(field: dataclasses.Field[Any], item: Any) -> bool:
@@ -180,10 +209,23 @@ class _Reader:
         except (binascii.Error, TypeError, ValueError) as error:
             raise FormatError("these bytes are not base64", where=where) from error
 
+    def text(self, data: str, where: str) -> str:
+        try:
+            return _text(data)
+        except FormatError as error:
+            raise FormatError(str(error), where=where) from error
+
+    def key(self, data: Any, where: str) -> str:
+        if not isinstance(data, str):
+            raise FormatError(f"the key {_short(data)} is no text", where=where)
+        return self.text(data, where)
+
     def value(self, data: Any, where: str, depth: int = 0) -> Value:
         if depth > MAX_DEPTH:
             raise FormatError(f"nested deeper than {MAX_DEPTH} levels", where=where)
-        if data is None or isinstance(data, bool | str | int):
+        if isinstance(data, str):
+            return self.text(data, where)
+        if data is None or isinstance(data, bool | int):
             return data
         if isinstance(data, list):
             return [self.value(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(data)]
@@ -192,14 +234,14 @@ class _Reader:
         tag, body = next(iter(data.items()))
         where = f"{where}.{tag}"
         if tag == "int":
-            if not isinstance(body, str) or len(body) > MAX_INT_DIGITS or not body.lstrip("-").isdigit():
+            if not isinstance(body, str) or len(body) > MAX_INT_DIGITS or not _INTEGER.fullmatch(body):
                 raise FormatError(f"{_short(body)} is not an integer", where=where)
             return int(body)
         if tag == "float":
-            return _float_value(body)
+            return _float_value(body, where)
         if tag == "complex" and isinstance(body, list) and len(body) == 2:
-            return complex(_float_value(body[0]), _float_value(body[1]))
-        if tag == "ellipsis":
+            return complex(_float_value(body[0], where), _float_value(body[1], where))
+        if tag == "ellipsis" and body is True:
             return Ellipsis
         if tag == "bytes":
             return Literal(self.bytes_(body, where))
@@ -214,11 +256,11 @@ class _Reader:
             raise FormatError(f"{_short(body)} is no {tag}", where=where)
         cls = _TAGGED.get(tag)
         if cls is None:
-            raise FormatError(f"unknown tag {tag!r}", where=where)
+            raise FormatError(f"unknown tag {_short(tag)}", where=where)
         if cls in _ONE_FIELD:
             if not isinstance(body, str):
                 raise FormatError(f"{_short(body)} where a name is needed", where=where)
-            return cls(body)
+            return cls(self.text(body, where))
         return self.record(cls, body, where, depth + 1)
 
     def record(self, cls: type[Record], data: Any, where: str, depth: int = 0) -> Record:
@@ -229,7 +271,7 @@ class _Reader:
         known = {field.name: (field, kind) for field, kind in _fields(cls)}
         for key in data:
             if key not in known:
-                raise FormatError(f"{cls.__name__} has no field {key!r}", where=where)
+                raise FormatError(f"{cls.__name__} has no field {_short(key)}", where=where)
         arguments = {}
         for name, (field, kind) in known.items():
             if name in data:
@@ -238,7 +280,7 @@ class _Reader:
                 raise FormatError(f"{cls.__name__} needs the field {name!r}", where=where)
         result = cls(**arguments)
         if isinstance(result, Tensor | TensorSpec) and result.dtype not in DTYPES:
-            raise FormatError(f"unknown dtype {result.dtype!r}", where=where)
+            raise FormatError(f"unknown dtype {_short(result.dtype)}", where=where)
         return result
 
     def typed(self, kind: Any, data: Any, where: str, depth: int) -> Any:
@@ -252,7 +294,7 @@ class _Reader:
             return tuple(self.typed(inner, item, f"{where}[{i}]", depth + 1) for i, item in enumerate(data))
         if origin is not None and issubclass(origin, Mapping) and isinstance(data, dict):
             inner = typing.get_args(kind)[1]
-            return {key: self.typed(inner, item, f"{where}[{key!r}]", depth + 1) for key, item in data.items()}
+            return {self.key(key, where): self.typed(inner, item, f"{where}[{_short(key)}]", depth + 1) for key, item in data.items()}
         if kind is bytes:
             return self.bytes_(data, where)
         if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -262,12 +304,17 @@ class _Reader:
                 raise FormatError(f"{_short(data)} is no {kind.__name__}", where=where) from error
         if dataclasses.is_dataclass(kind):
             return self.record(cast(type[Any], kind), data, where, depth)
+        if kind is float and isinstance(data, dict):
+            data = self.value(data, where, depth)
         if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
-            return float(data)
+            try:
+                return float(data)
+            except OverflowError as error:
+                raise FormatError("an integer beyond the range of floats", where=where) from error
         if kind is int and isinstance(data, dict):
             data = self.value(data, where, depth)
         if isinstance(kind, type) and type(data) is kind:
-            return data
+            return self.text(data, where) if isinstance(data, str) else data
         raise FormatError(f"{_short(data)} where {getattr(kind, '__name__', kind)} is needed", where=where)
 
     def union(self, kind: Any, data: Any, where: str, depth: int) -> Any:
@@ -290,7 +337,8 @@ def _hashable(key: Value) -> bool:
 
 
 def _short(data: Any) -> str:
-    text = repr(data)
+    # reprlib bounds the depth and the length of what it reads, where repr would follow hostile data to its end.
+    text = reprlib.repr(data)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -306,15 +354,6 @@ def parse_json(text: bytes, *, where: str = "") -> Any:
 
     Raises FormatError for broken, truncated or too deeply nested text.
     """
-    depth = deepest = 0
-    for byte in text:
-        if byte in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif byte in b"]}":
-            depth -= 1
-    if deepest > 4 * MAX_DEPTH:
-        raise FormatError(f"nested deeper than {4 * MAX_DEPTH} levels", where=where)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -16,6 +16,7 @@ from harness.errors import FormatError, UnknownName
 from harness.model.dtypes import DTYPES, Array, narrow
 
 MAX_ELEMENTS = 1 << 27
+MAX_NUMBER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def storage_elements(data: Data, dtype: str, count: int) -> Array:
     Raises FormatError for a literal of another length, an empty range or a storage too large to be meant.
     """
     if not 0 <= count <= MAX_ELEMENTS:
-        raise FormatError(f"a storage of {count} elements; at most {MAX_ELEMENTS} are taken")
+        raise FormatError(f"a storage of more than {MAX_ELEMENTS} elements")
     info = DTYPES[dtype]
     if isinstance(data, Literal):
         if len(data.data) != count * info.itemsize:
@@ -114,6 +115,8 @@ def storage_elements(data: Data, dtype: str, count: int) -> Array:
         return np.frombuffer(data.data, dtype=np.dtype(info.carrier)).copy()
     if data.recipe not in _RECIPES:
         raise UnknownName("fill recipe", data.recipe, _RECIPES)
+    if not -MAX_NUMBER <= data.low <= MAX_NUMBER or not -MAX_NUMBER <= data.high <= MAX_NUMBER:
+        raise FormatError(f"a fill range beyond ±{MAX_NUMBER}")
     if data.high < data.low:
         raise FormatError(f"fill range {data.low}..{data.high} is empty")
     values = _RECIPES[data.recipe](data, count, dtype)

@@ -20,6 +20,9 @@ from harness.model.fill import MAX_ELEMENTS, Data, Literal, storage_elements
 Value = Any  # the grammar above; Python's type system cannot say it recursively and stay readable
 
 
+MAX_RANK = 32  # numpy's limit before version 2
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """The result of another node."""
@@ -83,7 +86,10 @@ class Tensor:
             count = max(count, len(self.data.data) // DTYPES[self.dtype].itemsize)  # another view of it may reach further
         elements = storage_elements(self.data, self.dtype, count)
         view = np.lib.stride_tricks.as_strided(
-            elements[self.offset :], self.shape, [s * elements.itemsize for s in strides], writeable=False
+            elements[self.offset :],
+            self.shape,
+            [s * elements.itemsize if n > 1 else 0 for n, s in zip(self.shape, strides, strict=True)],
+            writeable=False,
         )
         return np.array(view, order="C")
 
@@ -103,15 +109,17 @@ def storage_size(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) 
 
     Raises FormatError where the view is malformed or absurdly large.
     """
+    if len(shape) > MAX_RANK:
+        raise FormatError(f"a tensor of {len(shape)} dims; at most {MAX_RANK} are taken")
     if len(strides) != len(shape) or offset < 0 or any(s < 0 for s in strides) or any(s < 0 for s in shape):
         raise FormatError(f"a tensor of shape {shape} with strides {strides} and offset {offset}")
     if math.prod(shape) > MAX_ELEMENTS:
-        raise FormatError(f"a tensor of {math.prod(shape)} elements; at most {MAX_ELEMENTS} are taken")
+        raise FormatError(f"a tensor of more than {MAX_ELEMENTS} elements")
     if 0 in shape:
         return offset
     size = offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     if size > MAX_ELEMENTS:
-        raise FormatError(f"a storage of {size} elements; at most {MAX_ELEMENTS} are taken")
+        raise FormatError(f"a storage of more than {MAX_ELEMENTS} elements")
     return size
 
 
