@@ -133,7 +133,7 @@ def fuzz_command(
     keeper = session.keeper(folder.findings)
     campaign = Campaign(
         settings,
-        draw=lambda index: draw_case(settings.profile, settings.seed, index),
+        draw=lambda index: draw_case(drawn, settings.seed, index),
         runner=session.runner,
         known=session.known_bugs(corpus),
         keeper=keeper,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import tempfile
+import traceback
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -88,7 +90,18 @@ def main(arguments: list[str] | None = None) -> None:
         # The reader has gone, as with `| head`: there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.NOTHING_NEW
+    except Exception as error:
+        click.echo(f"fxdiff: internal error: {type(error).__name__}: {error}", err=True)
+        click.echo(f"the traceback is in {_keep_traceback()}; please report it with the command that you ran", err=True)
+        code = ExitCode.INTERNAL
     sys.exit(int(code))
+
+
+def _keep_traceback() -> str:
+    """Where the current exception's traceback was put: our user did not ask to read it."""
+    with tempfile.NamedTemporaryFile("w", prefix="fxdiff-traceback-", suffix=".txt", delete=False) as file:
+        traceback.print_exc(file=file)
+    return file.name
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 
@@ -16,6 +17,7 @@ from harness.model.verdict import Severity
 from harness.reporting.tally import Tally
 
 PLAIN_EVERY = 30.0
+_SOURCE_LINES = 10
 _MEANINGS = {
     Severity.CRASH: "crash, hang or blow-up",
     Severity.INVALID_IR: "invalid IR",
@@ -106,9 +108,11 @@ class ConsoleReporter:
         self._out.print(f"  {escape(event.message)}", highlight=False, soft_wrap=True)
         if event.trigger:
             self._out.print(f"  needs: {escape(', '.join(event.trigger))}", highlight=False, soft_wrap=True)
-        lines = event.source.strip().splitlines()
+        lines = [line for line in event.source.splitlines() if line.strip() and line != "import torch"]
         if lines:
-            shown = "\n".join("  " + line for line in lines[:9])
+            shown = "\n".join("  " + line for line in lines[:_SOURCE_LINES])
+            if len(lines) > _SOURCE_LINES:
+                shown += f"\n  # and {len(lines) - _SOURCE_LINES} lines more"
             self._out.print(Syntax(shown, "python", background_color="default") if self._out.is_terminal else escape(shown), soft_wrap=True)
         if event.note:
             self._out.print(f"  note: {escape(event.note)}", highlight=False, soft_wrap=True)
@@ -163,14 +167,13 @@ class ConsoleReporter:
         if not found:
             self._out.print("no new findings", highlight=False)
             return
-        table = Table(title=f"{len(found)} new findings, worst first", title_justify="left", box=None, pad_edge=False)
-        for heading in ("severity", "target", "operator", "kind", "nodes", "entry"):
-            table.add_column(heading, overflow="fold")
-        for event in found:
-            entry = event.path or f"{event.slug} (not saved)"
-            severity = Severity(event.severity).name.lower().replace("_", " ")
-            table.add_row(severity, event.target, event.operator, event.kind, str(event.nodes), escape(entry))
-        self._out.print(table)
+        self._out.print(f"[bold]{len(found)} new findings, worst first:[/]", highlight=False)
+        for severity, events_of in itertools.groupby(found, key=lambda event: event.severity):
+            self._out.print(f"  {_MEANINGS[Severity(severity)]}", highlight=False)
+            for event in events_of:
+                nodes = "1 node" if event.nodes == 1 else f"{event.nodes} nodes"
+                unsaved = "" if event.path else "  [yellow]not saved[/]"
+                self._out.print(f"    {event.slug}  ({event.target}, {nodes}){unsaved}", highlight=False, soft_wrap=True)
 
     def _status_table(self) -> None:
         statuses = self._tally.statuses
