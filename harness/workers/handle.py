@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from harness.workers.zygote import receive_packet, send_packet
 _BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 _ANSWER_SECONDS = 60.0  # a fork takes milliseconds; this is for a machine that swaps
 _GOODBYE_SECONDS = 10.0
+_CLOSE_TICK = 0.05
 
 
 class ZygoteDied(WorkerError):
@@ -113,6 +115,7 @@ class ZygoteHandle:
         self._exits: dict[int, Exit] = {}
         self._cpu: dict[str, float] = {}
         self._own_cpu: float | None = None
+        self._last_words = ""
         self._output = OutputFile()
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._thread = threading.Thread(target=self._attend, name=f"zygote {name}", daemon=True)
@@ -131,9 +134,8 @@ class ZygoteHandle:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self.ready or self.dead, timeout):
-                tail = self._output.tail()
                 self._kill()
-                raise ZygoteDied(f"zygote {self.name} was not warm after {timeout:g} s\n{tail}")
+                raise ZygoteDied(f"zygote {self.name} was not warm after {timeout:g} s\n{self._output.tail()}".rstrip())
             if self.dead:
                 raise self._reason()
 
@@ -184,11 +186,12 @@ class ZygoteHandle:
         """End the zygote with all its workers, and wait for it. Zygotes forked from it must be closed before."""
         with contextlib.suppress(OSError):  # it may have hung up already
             self._control.shutdown(socket.SHUT_WR)
-        self._thread.join(_GOODBYE_SECONDS if self.ready else 0)
-        if self._thread.is_alive():
-            with self._changed:
-                self._kill()
-            self._thread.join()
+        patience = time.monotonic() + _GOODBYE_SECONDS
+        while self._thread.is_alive():
+            if not self.ready or time.monotonic() > patience:  # a library in its import does not listen
+                with self._changed:
+                    self._kill()
+            self._thread.join(_CLOSE_TICK)
 
     def _kill(self) -> None:
         if self._started is not None and not self.dead:
@@ -199,7 +202,7 @@ class ZygoteHandle:
         if isinstance(self._error, TargetUnavailable):
             return self._error
         detail = self._error if self._error is not None else "it ended"
-        return ZygoteDied(f"zygote {self.name}: {detail}\n{self._output.tail()}".rstrip())
+        return ZygoteDied(f"zygote {self.name}: {detail}\n{self._last_words}".rstrip())
 
     def _attend(self) -> None:
         try:
@@ -247,7 +250,6 @@ class ZygoteHandle:
             self._kill()  # its end of the socket is closed: if it lives, it has lost its way
             with contextlib.suppress(WorkerError):  # the parent zygote died with it and cannot tell
                 total = self._started.wait()
-            os.close(self._started.pidfd)
         with self._changed:
             for pid in tuple(self._running):  # only after a zygote's violent end; the kernel kills them now
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -255,6 +257,10 @@ class ZygoteHandle:
                 self._charge(pid, kernel.cpu_seconds(pid) or 0.0)
             if self._own_cpu is None:
                 self._own_cpu = max(0.0, total - sum(self._cpu.values()))
+            self._last_words = self._output.tail()
+            self._output.close()
+            if self._started is not None:
+                os.close(self._started.pidfd)
             self.dead = True
             self._changed.notify_all()
         self._control.close()

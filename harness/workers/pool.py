@@ -123,7 +123,10 @@ class WorkerPool:
         with self._lock:
             self._closed = True
             handles = dict(self._zygotes)
-        for name in sorted(handles, key=lambda name: self._parent(name) is None):  # children before their parents
+        # Children go before their parents, except where they still wait for a parent to be warm.
+        unready = [name for name, handle in handles.items() if self._parent(name) is None and not handle.ready]
+        children = [name for name in handles if self._parent(name) is not None]
+        for name in dict.fromkeys([*unready, *children, *handles]):
             handles[name].close()
         for worker in tuple(self._workers.values()):
             worker.close()

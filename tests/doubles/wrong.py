@@ -261,7 +261,7 @@ class Hogs(WrongBackend):
     """Takes memory and touches it, step by step."""
 
     def before(self, case: Case) -> None:
-        held = []
+        held: list[np.ndarray[tuple[int], np.dtype[np.uint8]]] = []
         while len(held) * HOG_STEP < HOG_LIMIT:
             held.append(np.ones(HOG_STEP, dtype=np.uint8))
             time.sleep(0.005)
