@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import FormatError
-from harness.model.fill import Data, Fill
+from harness.model.fill import DEPENDS_ON_COUNT, Data, Fill, Literal, storage_elements
 from harness.model.program import Program, TensorSpec
 from harness.model.symbols import Symbol, evaluate
 from harness.model.values import Tensor, Value, storage_size
@@ -61,6 +61,8 @@ class Case:
             data = call.data.get(storage) if is_input else self.state.get(storage)
             if data is None:
                 raise FormatError(f"call {index} has no data for {storage!r}", where=f"placeholder {node.name!r}")
+            if isinstance(data, Fill) and data.recipe in DEPENDS_ON_COUNT and spec.storage is not None:
+                data = Literal(storage_elements(data, spec.dtype, needed[storage]).tobytes())
             result[node.name] = Tensor(
                 spec.dtype,
                 spec.concrete_shape(call.binding),

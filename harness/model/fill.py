@@ -101,6 +101,10 @@ _RECIPES: dict[str, Callable[[Fill, int, str], Array]] = {
 }
 
 
+# Recipes whose elements depend on how many there are, so that two views of one storage must be filled at once.
+DEPENDS_ON_COUNT = frozenset({"permutation/1"})
+
+
 def storage_elements(data: Data, dtype: str, count: int) -> Array:
     """The `count` elements of a storage as a one-dimensional carrier array of `dtype`.
 

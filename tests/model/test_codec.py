@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import FormatError
+from harness.errors import FormatError, UnknownName
 from harness.model import codec
 from harness.model.case import Call, Case
 from harness.model.fill import Fill
@@ -19,7 +20,7 @@ from harness.model.verdict import Verdict
 from tests.model import strategies
 
 RECORDS = [Case, Outcome, Verdict, Job]
-lenient = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+lenient = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def small_case() -> Case:
@@ -109,39 +110,30 @@ def _edited(path: tuple[Any, ...], junk: Any) -> Any:
     return data
 
 
-@settings(lenient, max_examples=400)
+@settings(lenient, max_examples=200)
 @given(st.sampled_from(PATHS), JSONLIKE)
 def test_a_case_with_any_part_replaced_is_read_or_refused_with_its_place(path: tuple[Any, ...], junk: Any) -> None:
     data = _edited(path, junk)
-    for read in (lambda: codec.from_data(Case, data, where="case.json"), lambda: codec.from_wire(Case, msgspec.msgpack.encode(data))):
-        try:
-            case = read()
-        except FormatError as error:
-            assert str(error)
-        except (OverflowError, UnicodeEncodeError):
-            assert read.__code__.co_names[0] == "codec"
-            assert "from_wire" in read.__code__.co_names  # msgpack itself cannot hold such data
-        else:
-            codec.to_wire(case)
-            codec.case_id(case)
-            try:
-                case.validate()
-            except FormatError:
-                continue
-            for index in range(len(case.calls)):
-                for value in case.arguments(index).values():
-                    if isinstance(value, Tensor) and value.storage_elements < 1 << 16:
-                        _array_or_refusal(value)
-
-
-def _array_or_refusal(value: Tensor) -> None:
+    with contextlib.suppress(FormatError):
+        _use(codec.from_data(Case, data, where="case.json"))
     try:
-        array = value.array()
-    except FormatError:
-        return
-    except codec.FormatError.__mro__[1]:  # UnknownName: a recipe that does not exist
-        return
-    assert array.shape == value.shape
+        wire = msgspec.msgpack.encode(data)
+    except (OverflowError, UnicodeEncodeError):
+        return  # msgpack itself cannot hold this
+    with contextlib.suppress(FormatError):
+        _use(codec.from_wire(Case, wire))
+
+
+def _use(case: Case) -> None:
+    """All that is done to a case from outside; raises nothing but FormatError, and UnknownName for a recipe."""
+    assert len(codec.case_id(case)) == 16
+    codec.to_wire(case)
+    case.validate()
+    for index in range(len(case.calls)):
+        for value in case.arguments(index).values():
+            if isinstance(value, Tensor) and value.storage_elements < 1 << 16:
+                with contextlib.suppress(UnknownName):
+                    assert value.array().shape == value.shape
 
 
 @settings(lenient, max_examples=200)
@@ -158,11 +150,9 @@ def test_a_damaged_message_is_refused_or_read(at: int, patch: bytes) -> None:
     wire = bytearray(codec.to_wire(small_case()))
     at %= len(wire)
     wire[at : at + len(patch)] = patch
-    try:
-        codec.from_wire(Case, bytes(wire))
-        codec.from_wire(Case, bytes(wire[:-1]))
-    except FormatError as error:
-        assert str(error)
+    for damaged in (bytes(wire), bytes(wire[:-1])):
+        with contextlib.suppress(FormatError):
+            assert isinstance(codec.from_wire(Case, damaged), Case)
 
 
 @pytest.mark.parametrize("levels", [150, 5_000, 200_000])
