@@ -90,7 +90,7 @@ def _call(built: BuiltModule, inputs: tuple[Any, ...]) -> CallResult:
         if case.mode != "fwd":
             require_grad(case.program, arguments)
         try:
-            output = built.module(*inputs)
+            output = built.module.forward(*inputs)  # called itself, GraphModule prints every refusal to stderr
             if case.mode != "fwd":
                 output = (with_gradients if case.mode == "grad" else train_step)(case.program, arguments, modules, output)
         except REFUSALS as error:

@@ -20,6 +20,7 @@ from harness.torch_bridge.tensors import DTYPE_NAMES
 
 # FakeTensor's own word that it cannot know without the data.
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException)
+_READS_DATA = "its data is not allocated yet"  # of c10's Tensor::data, where a composite operator looks into an index tensor
 
 
 def predict(case: Case, index: int, progress: Progress) -> tuple[tuple[Declared, ...], tuple[Diagnostic, ...]]:
@@ -36,7 +37,8 @@ def predict(case: Case, index: int, progress: Progress) -> tuple[tuple[Declared,
         with mode, torch.no_grad():
             output = run_program(case.program, arguments, modules, binding=case.calls[index].binding, observer=Announcer(progress))
     except NodeFailed as failure:
-        severity = "note" if isinstance(failure.error, _DATA_DEPENDENT) else "warning"
+        needs_data = isinstance(failure.error, _DATA_DEPENDENT) or _READS_DATA in str(failure.error)
+        severity = "note" if needs_data else "warning"
         return (), (Diagnostic(severity, f"call {index}, node {failure.node.name}: {failure}", stage="fake"),)
     return tuple(_declared(output, index)), ()
 

@@ -60,8 +60,9 @@ class Tracer(Announcer):
 
     def after(self, node: Node, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Any:
         """Snapshot the result and note what the node wrote to."""
+        output = from_torch(result)
         peak, grain = magnitude(tensors(result))
-        self._traces[-1] = replace(self._traces[-1], output=from_torch(result), peak=peak, grain=grain)
+        self._traces[-1] = replace(self._traces[-1], output=output, peak=peak, grain=grain)
         written = storages([tensor for tensor, version in self._versions if tensor._version != version])
         stored = storages(result)
         self._bound[node.name] = (len(self._steps), stored)
