@@ -50,9 +50,9 @@ def build_oneflow(say: Say, *, rebuild: bool = False, environ: Mapping[str, str]
         return found
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(root.with_name(f"{root.name}.lock"), say):
+        with _locked(root.with_name(f"{root.name}.lock"), say) as lock:
             found = None if rebuild else oneflow_env.read(root)
-            return found if found is not None else _build(root, say, environ)
+            return found if found is not None else _build(root, say, environ, lock)
     except OSError as error:
         raise Missing(
             f"OneFlow's environment cannot be kept in {root.parent}: {error}", WHY, f"FXDIFF_CACHE=FOLDER {BUILD_COMMAND}"
@@ -82,17 +82,18 @@ def unsupported_platform() -> Missing | None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, say: Say) -> Iterator[None]:
+def _locked(path: Path, say: Say) -> Iterator[int]:
+    """Hold the lock and give its descriptor: a pip that outlives a killed builder must go on holding it."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say("another process is building OneFlow's environment; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
-def _build(root: Path, say: Say, environ: Mapping[str, str] | None) -> OneFlowEnvironment:
+def _build(root: Path, say: Say, environ: Mapping[str, str] | None, lock: int) -> OneFlowEnvironment:
     if (missing := unsupported_platform()) is not None:
         raise missing.unavailable()
     found = search(environ)
@@ -113,17 +114,17 @@ def _build(root: Path, say: Say, environ: Mapping[str, str] | None) -> OneFlowEn
     if root.exists():  # an interrupted build, or one that is to be made anew
         shutil.rmtree(root)
     root.mkdir()
-    return _fill(root, found.found, say, environ)
+    return _fill(root, found.found, say, environ, lock)
 
 
-def _fill(root: Path, python310: Python310, say: Say, environ: Mapping[str, str] | None) -> OneFlowEnvironment:
+def _fill(root: Path, python310: Python310, say: Say, environ: Mapping[str, str] | None, lock: int) -> OneFlowEnvironment:
     venv, log = root / "venv", root / "build.log"
     python = venv / "bin" / "python"
     env = installer_environment(os.environ if environ is None else environ)
-    _run([python310.path, "-m", "venv", str(venv)], env, log, "making the virtual environment", _VENV_SECONDS)
-    # The stray build of onefx, the one package without a wheel, has its own isolated build environment.
+    _run([python310.path, "-m", "venv", str(venv)], env, log, "making the virtual environment", _VENV_SECONDS, lock)
+    # onefx comes without a wheel; --use-pep517 builds it apart, whatever setuptools this Python brings.
     install = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-deps", "--use-pep517"]
-    _run([*install, "-r", str(requirements_file("oneflow"))], env, log, "installing its packages", _INSTALL_SECONDS)
+    _run([*install, "-r", str(requirements_file("oneflow"))], env, log, "installing its packages", _INSTALL_SECONDS, lock)
     say("  packages installed")
     libraries = sorted(venv.glob("lib/python3.10/site-packages/oneflow/_oneflow_internal*.so"))
     if len(libraries) != 1:
@@ -134,7 +135,7 @@ def _fill(root: Path, python310: Python310, say: Say, environ: Mapping[str, str]
         cuda_stubs.build(stubs, wanted, compiler=cuda_stubs.find_compiler(environ))
         say(f"  {len(wanted)} CUDA stubs built, {sum(path.stat().st_size for path in stubs.iterdir()) // 1000} KB")
     environment = OneFlowEnvironment(root, python, libraries[0], stubs, python310.version, dict(pins("oneflow")))
-    verify(environment, log)
+    _verify(environment, log, lock)
     oneflow_env.write(environment)
     say("  verified: it imports and computes")
     return environment
@@ -146,14 +147,14 @@ def installer_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in unwanted}
 
 
-def verify(environment: OneFlowEnvironment, log: Path) -> None:
+def _verify(environment: OneFlowEnvironment, log: Path, lock: int) -> None:
     """Import OneFlow in its interpreter and compute with it.
 
     Raises TargetUnavailable with the log where it cannot.
     """
     child = environment.child_environment()
     child.pop("PYTHONPATH", None)
-    output = _run([str(environment.python), "-c", _CHECK], child, log, "importing oneflow in it", _CHECK_SECONDS)
+    output = _run([str(environment.python), "-c", _CHECK], child, log, "importing oneflow in it", _CHECK_SECONDS, lock)
     try:
         answer = json.loads(output.splitlines()[-1])
     except (ValueError, IndexError):
@@ -163,13 +164,14 @@ def verify(environment: OneFlowEnvironment, log: Path) -> None:
         raise _failed(f"it computes {computed} where {_CHECK_EXPECTED} is right", log)
 
 
-def _run(command: list[str], env: Mapping[str, str], log: Path, doing: str, seconds: int) -> str:
+def _run(command: list[str], env: Mapping[str, str], log: Path, doing: str, seconds: int, lock: int) -> str:
     with log.open("a", encoding="utf-8") as file:
         file.write(f"# {doing}: {' '.join(command)}\n")
         file.flush()
         try:
             process = subprocess.run(
                 command,
+                pass_fds=(lock,),
                 env=dict(env),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -204,3 +204,20 @@ def test_an_interrupted_command_leaves_nothing_that_counts_as_built(bench: Bench
     assert "interrupted" in said
     with pytest.raises(TargetUnavailable, match="not built"):
         oneflow_python(bench.environ)
+
+
+def test_a_pip_that_outlives_its_killed_builder_is_waited_for(bench: Bench) -> None:
+    started, ended = bench.root / "started", bench.root / "ended"
+    bench.python(pip=f"touch {started}; sleep 0.5; touch {ended}")
+    first = _start(bench)
+    while not started.exists():
+        assert first.poll() is None
+        time.sleep(0.01)
+    first.kill()
+    first.wait()
+    assert first.stderr is not None
+    first.stderr.close()
+    assert not ended.exists()
+    bench.python(pip=f"[ -e {ended} ] || exit 5")
+    bench.build()
+    assert bench.said[0] == "another process is building OneFlow's environment; waiting for it"
