@@ -113,7 +113,9 @@ def _discrete(e: Array, a: Array, dtype: str, grade: Grade, policy: Policy, twin
         differs &= twin.array() != a
     if not differs.any():
         return None
-    special = next((name for name in ("out-of-range", "ties", "nan", "inf") if name in grade.special), "")
+    # An index that was looked up and names another value is wrong, whatever ties there were.
+    doubted = ("out-of-range", "nan", "inf") if alike is not None else ("out-of-range", "ties", "nan", "inf")
+    special = next((name for name in doubted if name in grade.special), "")
     if special and not policy.judges(special):
         return None
     whole_e, whole_a = e.astype(object), a.astype(object)
