@@ -118,7 +118,16 @@ class Evaluator:
             verdicts.extend(self.judge(case, reference, outcome))
         return Evaluation(case, name, reference, observed, tuple(verdicts))
 
-    def evidence(self, case: Case, target: TargetSpec, verdict: Verdict, *, fresh: bool = False, patience: float = 1.0) -> Evidence | None:
+    def evidence(
+        self,
+        case: Case,
+        target: TargetSpec,
+        verdict: Verdict,
+        *,
+        fresh: bool = False,
+        patience: float = 1.0,
+        options: Mapping[str, Value] | None = None,
+    ) -> Evidence | None:
         """What shows on `case` that `target` disagrees in the same kind as `verdict`; None where it does not.
 
         Never locked to a message: the same kind, and for failures the same stage.
@@ -129,7 +138,7 @@ class Evaluator:
         if target.name == REFERENCE:
             observed, verdicts = reference, judge_reference(case, reference)
         else:
-            observed = self.observe(case, target, reference, fresh=fresh, patience=patience)
+            observed = self.observe(case, target, reference, fresh=fresh, patience=patience, options=options)
             verdicts = self.judge(case, reference, observed)
         for found in verdicts:
             if found.kind is verdict.kind and (found.stage == verdict.stage or found.kind in _ANY_STAGE):

@@ -19,10 +19,12 @@ from harness.model.opnames import canonical
 from harness.model.outcome import Job, Outcome, Status
 from harness.model.verdict import Kind, Verdict
 from harness.triage.features import node_features, trigger
+from harness.triage.flip import needed_features
 from harness.triage.known import KnownBug, KnownBugs, operators_of, suspects
 
 _DEATHS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 TIMEOUT_PATIENCE = 5.0
+USERS_ROUTE = {"route": "export"}
 
 
 class ReplayingRunner(Runner, Protocol):
@@ -181,17 +183,27 @@ class Investigator:
         if final is None:
             return Dropped("the minimized case does not come back in fresh workers")
         settled, hits = final
+        found = trigger(settled.case, settled.traces[0] if settled.traces else {})
+        if self.effort.minimize:
+            found = needed_features(settled.case, found, lambda candidate: shows(candidate) is not None)
         return Finding(
             settled,
             target,
             self._operator(settled),
-            trigger(settled.case, settled.traces[0] if settled.traces else {}),
+            found,
             (hits, self.effort.confirmations),
             complete=complete,
             executions=count,
-            route=settled.observed.artifacts.get("route", ""),
+            route=self._route(settled, target),
             features=features,
         )
+
+    def _route(self, settled: Evidence, target: TargetSpec) -> str:
+        """For a target that is imported by a shortcut: whether its users' own route shows the same."""
+        if "route" not in settled.observed.artifacts:
+            return ""
+        confirmed = self.evaluator.evidence(settled.case, target, settled.verdict, fresh=True, options=USERS_ROUTE)
+        return "users" if confirmed is not None else "raw"
 
     def _final(self, case: Case, target: TargetSpec, verdict: Verdict) -> tuple[Evidence, int] | None:
         hits, settled = 0, None

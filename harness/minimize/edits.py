@@ -360,7 +360,7 @@ def _cast(values: Array, dtype: str) -> Array:
     if kind == "complex":
         return values.astype(np.dtype(DTYPES[dtype].carrier))
     if kind == "bool":
-        return values.astype(np.bool_)
+        return np.asarray(values, dtype=np.bool_)
     whole = np.nan_to_num(values.real.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0) if values.dtype.kind in "fc" else values
     info = np.iinfo(np.dtype(DTYPES[dtype].carrier))
     return np.clip(whole, max(info.min, -(2**31)), min(info.max, 2**31)).astype(np.dtype(DTYPES[dtype].carrier))

@@ -34,8 +34,8 @@ Key = tuple[float, ...]
 def size_key(case: Case) -> tuple[Key, bytes]:
     """The rank of a case: strictly smaller means simpler; equal only for equal cases.
 
-    In order of weight: operators, calls, symbols, placeholders, arguments, dtypes, layouts, ranks and elements, values,
-    and at last the canonical bytes.
+    In order of weight: operators, calls, symbols, placeholders, modules, outputs, dtypes, layouts, roles, empty and
+    scalar tensors (small, yet no reader takes them for granted), arguments, ranks, elements, values, canonical bytes.
     """
     operators = case.program.operators
     specs = [node.spec for node in case.program.placeholders if isinstance(node.spec, TensorSpec)]
@@ -44,11 +44,12 @@ def size_key(case: Case) -> tuple[Key, bytes]:
         _argument_weight(recipe.args) + 1.5 * _argument_weight(dict(recipe.kwargs)) + recipe.training
         for recipe in case.program.modules.values()
     )
-    elements, ranks, ugliness = 0, 0, 0.0
+    elements, ranks, oddities, ugliness = 0, 0, 0, 0.0
     for index in range(len(case.calls)):
         for value in case.arguments(index).values():
             if isinstance(value, Tensor):
                 elements += math.prod(value.shape)
+                oddities += value.shape.count(0) + (not value.shape)
                 ranks += len(value.shape)
                 ugliness += _value_weight(value)
     key = (
@@ -61,6 +62,7 @@ def size_key(case: Case) -> tuple[Key, bytes]:
         sum(DTYPE_ORDER.index(spec.dtype) for spec in specs),
         sum(not spec.is_contiguous or spec.storage is not None for spec in specs),
         sum(node.role != "input" for node in case.program.placeholders),
+        oddities,
         arguments,
         ranks,
         elements,
@@ -78,7 +80,7 @@ def _argument_weight(value: Value) -> float:
         elif isinstance(leaf, bool):
             total += 2.0 + 0.5 * leaf
         elif isinstance(leaf, int):
-            total += 2.0 + min(abs(leaf), 1000) / 100 + (0.1 if leaf < 0 else 0.0)
+            total += 2.0 + min(abs(leaf), 1000) / 100 + (0.5 if leaf < 0 else 0.0)
         elif isinstance(leaf, float):
             plain = leaf == leaf and abs(leaf) < 1e6 and leaf == int(leaf)
             total += 2.5 + (min(abs(leaf), 1000) / 100 if plain else 20.0) + (0.1 if leaf < 0 else 0.0)

@@ -167,7 +167,7 @@ def _simpler(value: Value) -> Iterator[Value]:
         if value:
             yield False
     elif isinstance(value, int):
-        yield from (other for other in (0, 1, -1, 2, value // 2, value - 1) if _closer(other, value))
+        yield from (other for other in (0, 1, 2, 3, -1, value // 2, value - 1) if _closer(other, value))
     elif isinstance(value, float):
         yield from (other for other in (0.0, 1.0, -1.0, 2.0, 0.5) if _closer(other, value))
     elif isinstance(value, DType):
@@ -193,8 +193,8 @@ def _simpler(value: Value) -> Iterator[Value]:
 
 
 def _closer(candidate: float, value: float) -> bool:
-    """Whether `candidate` is simpler than `value`: smaller, or the same size and positive; anything beats NaN."""
-    if value != value:
+    """Whether `candidate` is simpler than `value`: smaller, or positive where it is not; anything beats NaN."""
+    if value != value or candidate >= 0 > value:
         return True
     return abs(candidate) < abs(value) or (abs(candidate) == abs(value) and candidate > value)
 

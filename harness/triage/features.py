@@ -74,7 +74,7 @@ def _argument_words(value: Value) -> Iterator[str]:
         if isinstance(leaf, bool | str) or leaf is None:
             yield str(leaf)
         elif isinstance(leaf, int):
-            yield "zero" if leaf == 0 else "one" if leaf == 1 else "negative" if leaf < 0 else "int"
+            yield "zero" if leaf == 0 else "negative" if leaf < 0 else "int"
         elif isinstance(leaf, float):
             yield _float_word(leaf)
         elif isinstance(leaf, DType | Device | Layout | MemoryFormat):
