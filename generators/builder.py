@@ -74,7 +74,8 @@ class Builder:
     lane: str
     bindings: tuple[Mapping[str, int], ...]
     vars: list[Var] = field(default_factory=list)
-    opaque: list[Ref] = field(default_factory=list)  # results whose shape depends on data: for the output only
+    declared: list[Var] = field(default_factory=list)  # every result as it was when its node ran
+    ends: list[Ref] = field(default_factory=list)  # what must be returned though no operator may read it, or none has
     nodes: list[Node] = field(default_factory=list)
     placeholders: list[Node] = field(default_factory=list)
     fillings: list[Filling] = field(default_factory=list)
@@ -88,14 +89,14 @@ class Builder:
 
     def attempt(self, op: OpSpec) -> bool:
         """Draw one operator; False, with everything undone, where no legal operands were found."""
-        before = (list(self.vars), len(self.opaque), len(self.nodes), len(self.placeholders), len(self.fillings))
+        before = (list(self.vars), len(self.declared), len(self.ends), len(self.nodes), len(self.placeholders), len(self.fillings))
         modules, counter = len(self.modules), self.counter
         self.op, self.spelling = op, self.choices.choose(op.spellings)
         try:
             op.draw(self)
         except Skip:
-            self.vars, opaque, nodes, placeholders, fillings = before
-            del self.opaque[opaque:], self.nodes[nodes:], self.placeholders[placeholders:], self.fillings[fillings:]
+            self.vars, declared, ends, nodes, placeholders, fillings = before
+            del self.declared[declared:], self.ends[ends:], self.nodes[nodes:], self.placeholders[placeholders:], self.fillings[fillings:]
             while len(self.modules) > modules:
                 self.modules.popitem()
             self.counter = counter
@@ -424,6 +425,7 @@ class Builder:
             writable=alias.writable if alias else True,
         )
         self.vars.append(var)
+        self.declared.append(var)
         return var
 
     def item(self, name: str, index: int) -> str:
@@ -433,20 +435,30 @@ class Builder:
         self.nodes.append(Node(taken, "call_function", "operator.getitem", (Ref(name), index)))
         return taken
 
+    def result_of_unknown_shape(self, name: str) -> None:
+        """Declare that node `name` returns a tensor whose shape depends on data: it goes to the output unread."""
+        self.ends.append(Ref(name))
+
     def mutated(self, target: Var, name: str, vals: Vals) -> Var:
         """Declare that node `name` wrote `vals` into `target` and returned it: every alias may hold them from now on."""
+        settled = self.overwritten(target, vals)
+        var = _with(target, name=name, vals=settled)
+        self.vars.append(var)
+        self.declared.append(var)
+        return var
+
+    def overwritten(self, target: Var, vals: Vals) -> Vals:
+        """Declare that `target` holds `vals` from now on, and every alias of it perhaps; returns them as its dtype holds them."""
         settled = ranges.settle(target.dtype, vals)
         if settled is None or (is_float(target.dtype) and self.lane != "special" and not _finite(settled, target.dtype)):
             raise Skip
         if self.is_exact and is_float(target.dtype) and settled.grain is None:
             raise Skip
-        new = _with(target, name=name, vals=settled)
         mixed = ranges.union(target.vals, settled)
         for index, var in enumerate(self.vars):
             if var.root == target.root:
                 self.vars[index] = _with(var, vals=settled if var.name == target.name else ranges.union(var.vals, mixed))
-        self.vars.append(new)
-        return new
+        return settled
 
 
 def _with(var: Var, *, vals: Vals, name: str | None = None) -> Var:

@@ -67,7 +67,7 @@ def generate(choices: Choices, profile: Profile) -> Drawn:
         raise NothingDrawn
     _drop_unused(b)
     nodes = (*b.placeholders, *b.nodes, Node("output", "output", "output", (_output(b),)))
-    return Drawn(_finish(b, Program(nodes, dict(b.modules)), profile, lane), tuple(b.vars), b.bindings)
+    return Drawn(_finish(b, Program(nodes, dict(b.modules)), profile, lane), tuple(b.declared), b.bindings)
 
 
 def _length(choices: Choices, profile: Profile) -> int:
@@ -119,7 +119,8 @@ def _output(b: Builder) -> Value:
     """What the program returns: every result that nothing reads, in one of several structures."""
     used = {name for node in b.nodes for name in node.inputs()}
     results = [var for var in b.vars if not var.is_input]
-    ends: list[Ref] = [var.ref for var in results if var.name not in used] + b.opaque
+    ends: list[Ref] = [var.ref for var in results if var.name not in used]
+    ends += [ref for ref in dict.fromkeys(b.ends) if ref not in ends]
     if not ends:
         ends = [results[-1].ref]
     more = [var for var in results if var.ref not in ends]

@@ -14,8 +14,18 @@ FAMILIES = (
     "binary",
     "ternary",
     "reduce",
+    "activation",
     "shape",
     "join",
+    "index",
+    "sort",
+    "matmul",
+    "conv",
+    "pool",
+    "norm",
+    "resize",
+    "create",
+    "inplace",
 )
 
 

@@ -18,8 +18,8 @@ def _where(b: Builder) -> None:
     x = b.partner(condition, ALL)
     joint_dims = b.joint(condition, x)
     if b.choices.coin(30) and b.spelling == "torch.where":
-        value = number(b, x.dtype)
-        dtype, other_vals, other = result_type([x.kind, value]), ranges.constant(value), value
+        other: Value = number(b, x.dtype)
+        dtype, other_vals = result_type([x.kind, other]), ranges.constant(other)
         dims, contiguous = joint_dims, condition.contiguous and x.contiguous
     else:
         y = b.partner(x, ALL if b.choices.coin(30) else (x.dtype,))
@@ -60,8 +60,7 @@ def _lerp(b: Builder) -> None:
 
 def _addcmul(b: Builder) -> None:
     x = b.pick(NUMERIC)
-    same = lambda v: v.dtype == x.dtype  # noqa: E731
-    y, z = b.partner(x, (x.dtype,), where=same), b.partner(x, (x.dtype,), where=same)
+    y, z = b.partner(x, (x.dtype,)), b.partner(x, (x.dtype,))
     value: int | float = 1
     if b.choices.coin(60):
         value = b.choices.choose((2, -1, 0.5, -2.0) if is_float(x.dtype) else (2, 3))
@@ -74,8 +73,7 @@ def _addcmul(b: Builder) -> None:
 
 def _addcdiv(b: Builder) -> None:
     x = b.pick(FLOATS)
-    same = lambda v: v.dtype == x.dtype  # noqa: E731
-    y, z = b.partner(x, (x.dtype,), where=same), b.partner(x, (x.dtype,), where=same, domain=(0.25, 1e30))
+    y, z = b.partner(x, (x.dtype,)), b.partner(x, (x.dtype,), domain=(0.25, 1e30))
     value = b.choices.choose((1, 2, -1.5))
     dims = b.joint(x, y, z)
     reach = x.vals.peak + abs(value) * y.vals.peak * (1 / z.vals.lo if z.vals.lo > 0 else 1e3)
@@ -86,8 +84,7 @@ def _addcdiv(b: Builder) -> None:
 
 def _clamp_tensor(b: Builder) -> None:
     x = b.pick(NUMERIC)
-    same = lambda v: v.dtype == x.dtype  # noqa: E731
-    low, high = b.partner(x, (x.dtype,), where=same), b.partner(x, (x.dtype,), where=same)
+    low, high = b.partner(x, (x.dtype,)), b.partner(x, (x.dtype,))
     vals = ranges.union(ranges.union(x.vals, low.vals), high.vals)
     if b.choices.coin(40):
         kwargs: dict[str, Value] = {"min": low.ref} if b.choices.coin(50) else {"max": low.ref}

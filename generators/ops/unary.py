@@ -12,8 +12,10 @@ from generators.filling import EVERYWHERE
 from generators.ranges import BOOLEAN, Vals
 from generators.spec import OpSpec, Skip
 from generators.types import ALL, FLOATS, INTS, NUMERIC, is_float, to_float
+from harness.model.values import Value
 
 Rule = Callable[[Vals], Vals]
+Extra = tuple[list[Value], dict[str, Value], Rule]
 
 
 def functions(name: str, *more: str, method: bool = True, aten: bool = True) -> tuple[str, ...]:
@@ -47,7 +49,7 @@ def unary(
     discontinuous: bool = False,
     family: str = "pointwise",
     weight: int = 3,
-    arguments: Callable[[Builder], tuple[list[object], dict[str, object], Rule]] | None = None,
+    arguments: Callable[[Builder], Extra] | None = None,
 ) -> OpSpec:
     """Declare a pointwise function: `rule` bounds its values, `result` is `same`, `float` or `bool` dtype.
 
@@ -99,7 +101,7 @@ def _square(v: Vals) -> Vals:
     return replace(ranges.mul(v, v), lo=0.0)
 
 
-def _round_decimals(b: Builder) -> tuple[list[object], dict[str, object], Rule]:
+def _round_decimals(b: Builder) -> Extra:
     if b.spelling.startswith("aten") or b.choices.coin(70):
         return [], {}, lambda v: ranges.whole(v, round)
     if b.is_exact:
@@ -108,7 +110,7 @@ def _round_decimals(b: Builder) -> tuple[list[object], dict[str, object], Rule]:
     return [], {"decimals": decimals}, lambda v: v.rough(v.lo - 5, v.hi + 5)
 
 
-def _clamp_args(b: Builder) -> tuple[list[object], dict[str, object], Rule]:
+def _clamp_args(b: Builder) -> Extra:
     low = b.choices.choose((-1, 0, -0.5, -2, 0.25, None))
     high = b.choices.choose((1, 2, 0.5, 6, None, 1.25))
     if low is None and high is None:
@@ -116,7 +118,7 @@ def _clamp_args(b: Builder) -> tuple[list[object], dict[str, object], Rule]:
     lo = -math.inf if low is None else float(low)
     hi = math.inf if high is None else float(high)
     # Where min exceeds max the result is max.
-    kwargs: dict[str, object] = {}
+    kwargs: dict[str, Value] = {}
     if low is not None:
         kwargs["min"] = low
     if high is not None:
@@ -127,8 +129,8 @@ def _clamp_args(b: Builder) -> tuple[list[object], dict[str, object], Rule]:
     return [], kwargs, rule
 
 
-def _nan_to_num_args(b: Builder) -> tuple[list[object], dict[str, object], Rule]:
-    kwargs: dict[str, object] = {}
+def _nan_to_num_args(b: Builder) -> Extra:
+    kwargs: dict[str, Value] = {}
     if b.choices.coin(60):
         kwargs = {
             "nan": b.choices.choose((0.0, 1.0, -2.5)),
@@ -138,7 +140,7 @@ def _nan_to_num_args(b: Builder) -> tuple[list[object], dict[str, object], Rule]
     return [], kwargs, lambda v: v.having(min(v.lo, -8.0), max(v.hi, 8.0)) if v.special else v
 
 
-def _logit_args(b: Builder) -> tuple[list[object], dict[str, object], Rule]:
+def _logit_args(b: Builder) -> Extra:
     return [], {"eps": b.choices.choose((1e-3, 0.125))}, between(-7.0, 7.0)
 
 
