@@ -153,7 +153,12 @@ class Campaign:
             self._listener(event)
 
     def _one(self, index: int, evaluator: Evaluator, investigator: Investigator) -> None:
-        case, origin = self._draw(index)
+        try:
+            case, origin = self._draw(index)
+        except Exception as error:  # a generator's fault costs this case, not the night
+            message = f"the case could not be drawn: {type(error).__name__}: {error}"
+            self._tell(events.HarnessFault(index, "", "generator", message, traceback.format_exc()))
+            return
         evaluation = evaluator.evaluate(case, self.settings.targets)
         self._report(index, evaluation)
         for target, verdict in self._disputes(evaluation):

@@ -97,6 +97,8 @@ class Evaluator:
 
     def judge(self, case: Case, reference: Outcome, observed: Outcome) -> tuple[Verdict, ...]:
         """The oracles' verdicts; where values are in dispute and rounding may explain it, the arbiters are heard first."""
+        if observed.status is Status.OK and not observed.nodes and not observed.calls:
+            return ()  # lockstep over nothing that computes
         verdicts = judge(case, reference, observed, policy=self.policy)
         if any(verdict.kind in _VALUE_KINDS for verdict in verdicts) and not _has_arbiters(reference):
             heard = self.reference(case, extra=_ARBITERS)

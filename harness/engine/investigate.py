@@ -161,7 +161,7 @@ class Investigator:
 
         def shows(case: Case) -> Traces | None:
             for _ in range(3 if flaky else 1):
-                found = self.evaluator.evidence(case, target, verdict, fresh=verdict.kind in _DEATHS)
+                found = self.evaluator.evidence(case, target, verdict)
                 if found is not None:
                     latest[0] = found
                     return found.traces
