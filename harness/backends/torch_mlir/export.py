@@ -44,7 +44,7 @@ def import_by_export(case: Case, tools: Toolchain, *, call: int, dynamic: bool) 
         raise Unsupported(f"import: torch.export: {type(error).__name__}: {text}") from error
     if any(spec.kind.name.endswith("MUTATION") for spec in program.graph_signature.output_specs):
         raise Unsupported("import: export_and_import does not take a program that writes to its inputs or buffers")
-    if not wrapper.count:
+    if not wrapper.seen.count:
         raise Unsupported("import: the program returns no tensor")
     if dynamic:
         _check_ranges(built, program, names)
@@ -52,7 +52,15 @@ def import_by_export(case: Case, tools: Toolchain, *, call: int, dynamic: bool) 
     with importer_errors(), tools.collect(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = torch_mlir.fx.export_and_import(program, output_type="raw", fx_importer=importer)
-    return Imported(module, "export", names, wrapper.output, dynamic=dynamic)
+    return Imported(module, "export", names, wrapper.seen.output, dynamic=dynamic)
+
+
+class _Seen:
+    """What tracing saw of the output; no container, for torch.export puts a module's containers back afterwards."""
+
+    def __init__(self) -> None:
+        self.output: Value = None
+        self.count = 0
 
 
 class _FlatOutput(torch.nn.Module):
@@ -65,14 +73,13 @@ class _FlatOutput(torch.nn.Module):
         self.tensor_names = tuple(name for name, value in values.items() if isinstance(value, torch.Tensor))
         self.input_names = built.input_names
         self.sizes = {name: value for name, value in values.items() if not isinstance(value, torch.Tensor)}
-        self.output: Value = None
-        self.count = 0
+        self.seen = _Seen()
 
     def forward(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
         named = {**self.sizes, **dict(zip(self.tensor_names, inputs, strict=True))}
         found: list[Any] = []
-        self.output = _template(self.inner(*(named[name] for name in self.input_names)), found)
-        self.count = len(found)
+        output = _template(self.inner(*(named[name] for name in self.input_names)), found)
+        self.seen.output, self.seen.count = output, len(found)
         return tuple(found)
 
 

@@ -8,12 +8,15 @@ PyTorch's: it is reported as Unsupported with a text that begins `import:`, neve
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import FakeTensor, FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch_mlir import ir
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
@@ -89,7 +92,7 @@ def _import_by_tracing(case: Case, tools: Toolchain, *, route: str, call: int, d
 
 
 def _refuse_shared_writes(case: Case) -> None:
-    """torch.func.functionalize takes every input for memory of its own, so shared memory that is written to is beyond it."""
+    """Functionalization takes every input for memory of its own, so shared memory that is written to is beyond it."""
     storages = [n.spec.storage for n in case.program.placeholders if isinstance(n.spec, TensorSpec) and n.spec.storage is not None]
     if len(set(storages)) < len(storages):
         raise Unsupported("import: the program writes to tensors while its inputs share storage")
@@ -137,6 +140,8 @@ class _Tracing:
             for attribute, module in self.modules.items()
             for local, tensor in (*module.named_parameters(), *module.named_buffers())
         }
+        self.owner: torch.fx.GraphModule | None = None
+        self.written: dict[str, torch.Tensor] = {}
         self.output: Any = None
         self.results: list[torch.fx.Node] = []
 
@@ -152,10 +157,11 @@ class _Tracing:
             arguments = {**self.sizes(), **{n.name: named[n.name] for n in self.case.program.placeholders if n.role != "symint"}}
             return run_program(self.case.program, arguments, self.modules, binding=self.binding, observer=self.label)
 
-        function = torch.func.functionalize(forward, remove="mutations") if self.functional else forward
-        with torch.no_grad(), self.mode, self.recorder:
+        # As torch.export does: decompositions written in Python are seen, and an LSTM is not made an mkldnn call.
+        plain = torch.backends.mkldnn.flags(enabled=False)
+        with torch.no_grad(), plain, self.mode, self.recorder, enable_python_dispatcher():
             try:
-                output = function(*tensors)
+                output = self.functionalized(forward, names, tensors) if self.functional else forward(*tensors)
             except NodeFailed as failure:
                 raise self.understood(failure.error, failure.node.name) from failure
             except RuntimeError as error:
@@ -164,6 +170,21 @@ class _Tracing:
         if self.symbols is not None:
             self.symbols.check_guards()
         return self
+
+    def functionalized(self, forward: Callable[..., Any], names: list[str], tensors: list[FakeTensor]) -> Any:
+        """Run `forward` with every write turned into a new value; what writes leave in arguments becomes extra results.
+
+        The mode sees what composite kernels write inside, which torch.func.functionalize does not, and keeps views.
+        """
+        with _Functionalization(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wrapped = [FunctionalTensor.to_functional(tensor) for tensor in tensors]
+            output = torch.utils._pytree.tree_map_only(FunctionalTensor, _unwrap, forward(*wrapped))
+            for name, before, wrapper in zip(names, tensors, wrapped, strict=True):
+                after = _unwrap(wrapper)
+                if after is not before:
+                    self.written[name] = after
+        return output
 
     def understood(self, error: Exception, node: str) -> Exception:
         """What an operator's exception on FakeTensors means for the import."""
@@ -215,13 +236,16 @@ class _Tracing:
     def imported(self, tools: Toolchain) -> Imported:
         """Hand the recorded graph to torch-mlir's importer; raises Unsupported for what it does not take."""
         mutated: dict[str, int] = {}
-        for name, node in self.recorder.mutated.items():
+        for name, tensor in self.written.items():
             mutated[name] = len(self.results)
-            self.results.append(node)
+            self.results.append(self.recorder.node(tensor))
         if not self.results:
             raise Unsupported("import: the program returns no tensor")
         self.recorder.graph.output(tuple(self.results))
         drop_dead_calls(self.recorder.graph)
+        if any(node.target is torch.ops.aten.as_strided.default for node in self.recorder.graph.nodes):
+            # The importer rewrites as_strided by index tensors, which it hangs on the graph's module.
+            self.owner = torch.fx.GraphModule(torch.nn.Module(), self.recorder.graph)
         importer = FxImporter(context=tools.context, config_check=False)
         with importer_errors(), tools.collect():
             importer.import_stateless_graph(self.recorder.graph, func_name="main")
@@ -235,6 +259,18 @@ class _Tracing:
             {name: tensor_from_torch(value) for name, value in (self.state | self.recorder.literals).items()},
             dynamic=self.symbols is not None,
         )
+
+
+class _Functionalization(FunctionalTensorMode):  # type: ignore[no-untyped-call]
+    """FunctionalTensorMode over our recorder, which keeps none of the proxies that this hook annotates for view replay."""
+
+    def _sync_view_replay_annotations(self, args: Any, kwargs: Any) -> None:
+        pass
+
+
+def _unwrap(wrapper: FunctionalTensor) -> torch.Tensor:
+    torch._sync(wrapper)  # type: ignore[attr-defined, no-untyped-call]
+    return torch._from_functional_tensor(wrapper.elem)
 
 
 @contextlib.contextmanager

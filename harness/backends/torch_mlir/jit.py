@@ -23,7 +23,6 @@ from harness.model.values import Tensor, Value, tensor_from_array
 
 _CONSUMER = "refbackend_consume_func_return_"
 
-# The callback's name says no sign, so the signed reading is the default and a declared unsigned dtype overrides it.
 _MEMREF_DTYPE = {
     "mrf16": "float16",
     "mrbf16": "bfloat16",
@@ -37,7 +36,8 @@ _MEMREF_DTYPE = {
     "mrc32": "complex64",
     "mrc64": "complex128",
 }
-_UNSIGNED = {("int8", "uint8")}
+# (as the callback says, as declared): the same bits under another name.
+_SAME_BITS = {("int8", "uint8"), ("int16", "bfloat16")}
 _SCALAR_CTYPE: dict[str, Any] = {
     "i1": ctypes.c_bool,
     "i8": ctypes.c_int8,
@@ -107,7 +107,8 @@ def prefer_cheap_code(module: ir.Module) -> None:
 class Executable:
     """A module in the LLVM dialect, compiled on its first call.
 
-    `dtypes` are the declared dtypes of the results, used only to tell unsigned from signed. Raises RuntimeError where
+    `dtypes` are the declared dtypes of the results, used only where the calling convention has one name for two: it
+    tells neither unsigned from signed nor, by our own wrapper, bfloat16 from int16. Raises RuntimeError where
     LLVM does not take the module.
     """
 
@@ -144,7 +145,7 @@ class Executable:
             return value
         dtype = _MEMREF_DTYPE[tag]
         declared = self._dtypes[index] if index < len(self._dtypes) else None
-        if declared is not None and (dtype, declared) in _UNSIGNED:
+        if declared is not None and (dtype, declared) in _SAME_BITS:
             dtype = declared
         return tensor_from_array(_read(value.contents, dtype), dtype)  # type: ignore[attr-defined]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import gc
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
+from torch_mlir import ir
 
 from harness.backends.protocol import Progress
 from harness.backends.torch_mlir import warmup
+from harness.backends.torch_mlir.boundary import WRAPPER_PASSES, carries_bfloat16, wrap_bfloat16
 from harness.backends.torch_mlir.codegen import set_cheap_codegen
 from harness.backends.torch_mlir.declared import Claim, result_claims
 from harness.backends.torch_mlir.importing import Imported, Result, import_case
@@ -26,7 +28,7 @@ from harness.backends.torch_mlir.pipelines import (
     module_pipeline,
     short_llvm_passes,
 )
-from harness.backends.torch_mlir.refusals import refused_operator
+from harness.backends.torch_mlir.refusals import Failure, classify
 from harness.backends.torch_mlir.tracing import Specialized
 from harness.errors import Unsupported, UsageError
 from harness.model.case import Case
@@ -92,8 +94,8 @@ class _Stopped(Exception):
 class LinalgBackend:
     """Runs a case through torch-mlir to linalg-on-tensors and on the wheel's ExecutionEngine.
 
-    Options: `route` is one of ROUTES, `auto` being raw with the decomposition table as second try where raw is refused;
-    `until` stops after a stage and returns its IR; `dynamic` False imports every binding by itself.
+    Options: `route` is one of ROUTES; `auto` tries them as `attempts` says; `until` stops after a stage and returns its
+    IR; `dynamic` False imports every binding by itself.
     """
 
     def warm(self) -> None:
@@ -122,15 +124,17 @@ class LinalgBackend:
         if until is not None and until not in _UNTIL:
             raise UsageError(f"until {until!r} is none of {', '.join(_UNTIL)}")
         dynamic = bool(case.program.symbols()) and bool(job.options.get("dynamic", True))
-        refused: Outcome | None = None
+        tried: list[Outcome] = []
         for name, symbolic in attempts(route, dynamic):
+            if name == "export" and any(not import_failed(outcome) for outcome in tried):
+                break
             outcome = self._attempt(case, job, progress, route=name, dynamic=symbolic, until=until)
-            if outcome is not None and outcome.status is not Status.UNSUPPORTED:
-                return outcome if refused is None else replace(outcome, artifacts={**outcome.artifacts, "refused": refused.message})
-            if outcome is not None and (refused is None or refused.message.startswith("import:")):
-                refused = outcome
-        assert refused is not None
-        return refused
+            if outcome is None:
+                continue
+            tried.append(outcome)
+            if not worth_another_route(outcome):
+                break
+        return best(tried)
 
     def _attempt(self, case: Case, job: Job, progress: Progress, *, route: str, dynamic: bool, until: Value) -> Outcome | None:
         """One route; None where sizes cannot be kept symbolic."""
@@ -150,7 +154,7 @@ class LinalgBackend:
         except Unsupported as error:
             return evidence.outcome(Status.UNSUPPORTED, str(error))
         except StageFailure as failure:
-            return _failed(evidence, failure)
+            return _failed(case, evidence, failure)
         except _Stopped:
             return evidence.outcome(Status.INCONCLUSIVE, f"stopped after {until} as asked")
         return evidence.outcome(Status.OK)
@@ -188,17 +192,21 @@ class LinalgBackend:
         return imported, self._executable(module, text, claims, evidence, progress)
 
     def _executable(
-        self, module: object, linalg: str, claims: tuple[Claim | None, ...], evidence: _Evidence, progress: Progress
+        self, module: ir.Module, linalg: str, claims: tuple[Claim | None, ...], evidence: _Evidence, progress: Progress
     ) -> Executable:
         """Down to machine code, by the short pipeline if it gets through and else by the reference one."""
         tools = toolchain()
         dtypes = [None if claim is None else claim[0] for claim in claims]
-        passes = short_llvm_passes(linalg)
+        wrapping: tuple[str, ...] = ()
+        if carries_bfloat16(module):
+            wrapping = WRAPPER_PASSES
+            linalg = wrap_bfloat16(module, linalg)
         for final in (False, True):
             evidence.enter("llvm", progress)
             lowered = tools.parse(linalg)
             try:
-                tools.run(lowered, REFERENCE_LLVM_PASSES if final else passes, stage="llvm", verify=final)
+                passes = REFERENCE_LLVM_PASSES if final else short_llvm_passes(linalg)
+                tools.run(lowered, (*wrapping, *passes), stage="llvm", verify=final)
                 evidence.enter("jit", progress)
                 with tools.collect() as emitted:
                     try:
@@ -215,22 +223,47 @@ class LinalgBackend:
 
 
 def attempts(route: str, dynamic: bool) -> tuple[tuple[str, bool], ...]:
-    """The routes to try in turn, each with whether sizes stay symbolic."""
-    routes = ("raw", "decomposed", "export") if route == "auto" else (route,)
+    """The routes to try in turn, each with whether sizes stay symbolic.
+
+    `auto` begins with the table that torch-mlir gives its users, since what it finds is found on their route too; it
+    costs no more than raw. torch.export is slow and comes last, where our own tracing could not import the case.
+    """
+    routes = ("decomposed", "raw", "export") if route == "auto" else (route,)
     return tuple((name, symbolic) for name in routes for symbolic in ((True, False) if dynamic else (False,)))
 
 
-def _failed(evidence: _Evidence, failure: StageFailure) -> Outcome:
+def import_failed(outcome: Outcome) -> bool:
+    """Whether torch-mlir's passes saw nothing of the case."""
+    return outcome.status is Status.UNSUPPORTED and outcome.message.startswith("import:")
+
+
+def worth_another_route(outcome: Outcome) -> bool:
+    """Whether a failed route says little of the others: a refusal, or a failed pass, but no result and no crash."""
+    return outcome.status in (Status.UNSUPPORTED, Status.ERROR)
+
+
+def best(tried: Sequence[Outcome]) -> Outcome:
+    """The outcome to report: the first that ran, else the first failure, else a refusal of torch-mlir before one of ours.
+
+    What other routes said is kept among the artifacts as `other_routes`.
+    """
+    order = {Status.OK: 0, Status.INCONCLUSIVE: 0, Status.ERROR: 1, Status.UNSUPPORTED: 2}
+    chosen = min(tried, key=lambda outcome: (order[outcome.status], import_failed(outcome)))
+    others = [f"{o.artifacts.get('route', 'import')}: {o.status.value}: {o.message}" for o in tried if o is not chosen]
+    return replace(chosen, artifacts={**chosen.artifacts, "other_routes": "\n".join(others)}) if others else chosen
+
+
+def _failed(case: Case, evidence: _Evidence, failure: StageFailure) -> Outcome:
+    earlier = [item.message for item in evidence.diagnostics if item.severity == "error"]
     evidence.heard(failure.emitted)
-    node = failure.nodes[0] if failure.nodes else None
-    if failure.invalid_ir:
-        evidence.artifacts["failure"] = "invalid-ir"
-        return evidence.outcome(Status.ERROR, str(failure), node)
-    operator = refused_operator([item.message for item in failure.emitted if item.severity == "error"], stage=failure.stage)
-    if operator is not None:
-        return evidence.outcome(Status.UNSUPPORTED, f"{operator}: {failure}", node)
-    evidence.artifacts["failure"] = "pass-failure"
-    return evidence.outcome(Status.ERROR, str(failure), node)
+    node = next((name for name in failure.nodes if any(name == known.name for known in case.program)), None)
+    kind, operator = classify(failure, earlier)
+    if kind is Failure.REFUSAL:
+        named = operator or (case.program.node(node).target if node is not None else failure.stage)
+        return evidence.outcome(Status.UNSUPPORTED, f"{named}: {failure}", node)
+    evidence.artifacts["failure"] = kind.value
+    message = "\n".join([*earlier, str(failure)]) if kind is Failure.SILENT_ERROR else str(failure)
+    return evidence.outcome(Status.ERROR, message, node)
 
 
 def declarations(output: Value, claims: tuple[Claim | None, ...], call: int | None) -> list[Declared]:

@@ -57,7 +57,8 @@ REFERENCE_LLVM_PASSES = (
     "reconcile-unrealized-casts",
 )
 
-# A short pipeline keeps a pass only where the linalg text mentions what the pass works on.
+# A short pipeline keeps a pass only where the linalg text mentions what the pass works on, and frees no buffers: a few
+# kilobytes a case, against a deallocation pass that costs time and refuses some legal modules.
 _SHORT_LLVM_PASSES = (
     ("linalg.", "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)"),
     ("shape.", "convert-shape-to-std"),
@@ -66,7 +67,6 @@ _SHORT_LLVM_PASSES = (
     ("tm_tensor.", "func.func(tm-tensor-bufferize)"),
     ("", _BUFFERIZE),
     ("ml_program.", "refback-mlprogram-bufferize"),
-    ("", "func.func(buffer-deallocation-pipeline)"),
     ("", "refback-munge-calling-conventions"),
     ("tm_tensor.", "func.func(tm-tensor-to-loops)"),
     ("", "func.func(refback-munge-memref-copy,convert-linalg-to-loops,lower-affine,convert-scf-to-cf)"),
@@ -74,7 +74,6 @@ _SHORT_LLVM_PASSES = (
     ("math.", "convert-math-to-libm"),
     ("", "expand-strided-metadata"),
     ("", "lower-affine"),
-    ("", "convert-bufferization-to-memref"),
     ("", "finalize-memref-to-llvm"),
     ("", "func.func(convert-arith-to-llvm)"),
     ("", "convert-func-to-llvm"),

@@ -18,6 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._sympy.functions import CleanDiv, FloorDiv
 
 _NOT_RECORDED = frozenset({torch.ops.prim.device.default})
+# What torch.export drops too.
+_SAME_VALUE = frozenset({torch.ops.aten.alias.default, torch.ops.aten.detach.default, torch.ops.aten.lift_fresh.default})
 
 Operator = torch._ops.OpOverload
 
@@ -38,8 +40,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records every aten call made inside it; `graph` is then ready for the importer.
 
     `label` names the program's node at work, for locations. Operators in `decompositions` are replaced by what their
-    decomposition calls. With `functional`, a copy into an argument is taken as the epilogue that torch.func.functionalize
-    writes and ends up in `mutated`, by argument name; any other write raises Mutates.
+    decomposition calls. An operator that writes to its argument raises Mutates; under `functional`, the recorder takes
+    the place below a FunctionalTensorMode, which turns such operators into others.
     """
 
     def __init__(
@@ -51,31 +53,30 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         functional: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        if functional:
+            # Modes without a key lie above all those that have one, so this is the only place below functionalization.
+            self._mode_key = torch._C._TorchDispatchModeKey.PROXY
         self.graph = torch.fx.Graph()
         self.arguments: list[str] = []
         self.literals: dict[str, torch.Tensor] = {}
-        self.mutated: dict[str, torch.fx.Node] = {}
         self._mode = mode
         self._label = label
         self._decompositions = decompositions or {}
-        self._functional = functional
         self._lines: dict[str, int] = {}
         self._nodes: dict[int, torch.fx.Node] = {}
         self._alive: list[object] = []
-        self._argument_of: dict[int, str] = {}
         self._sizes: dict[sympy.Expr, torch.fx.Node] = {}
         self._carriers: dict[sympy.Expr, tuple[torch.fx.Node, int]] = {}
 
     def argument(self, name: str, value: FakeTensor) -> None:
         """Declare a tensor argument of the function."""
         node = self._placeholder(name, value)
-        self._argument_of[id(value)] = name
         for dim, size in enumerate(value.shape):
             if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None:
                 self._carriers.setdefault(size.node.expr, (node, dim))
 
     def _placeholder(self, name: str, value: torch.Tensor) -> torch.fx.Node:
-        node = self.graph.placeholder(name)
+        node = self.graph.placeholder(name.replace(".", "_"))
         node.meta["val"] = value
         self.arguments.append(name)
         self._bind(value, node)
@@ -97,18 +98,22 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if func in _NOT_RECORDED:
             return func(*args, **kwargs)
-        decomposition = self._decompositions.get(func)
-        if decomposition is not None:
-            with self:
-                result = decomposition(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
+        # Composite operators are decomposed by C++, except those that a decomposition calls from inside this mode.
+        for decomposition in (self._decompositions.get(func), func.decompose):
+            if decomposition is not None:
+                with self:
+                    result = decomposition(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
         if func._schema.is_mutable:
-            return self._write(func, args, kwargs)
+            raise Mutates(f"{func} writes to its argument")
         literal = self._literals((args, kwargs))
         if literal:
             args, kwargs = self._replace(args, literal), self._replace(kwargs, literal)
         result = func(*args, **kwargs)
+        if func in _SAME_VALUE:
+            self._bind(result, self._map(args[0]))
+            return result
         node = self._emit(func, self._map(args), self._map(kwargs), list(result) if isinstance(result, list | tuple) else result)
         if isinstance(result, list | tuple):
             for index, item in enumerate(result):
@@ -120,11 +125,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise Untraceable(f"{func} returns a {type(result).__name__}")
         return result
 
-    def _write(self, func: Operator, args: Any, kwargs: Any) -> Any:
-        if self._functional and func is torch.ops.aten.copy_.default and id(args[0]) in self._argument_of:
-            self.mutated[self._argument_of[id(args[0])]] = self.node(args[1])
-            return args[0]
-        raise Mutates(f"{func} writes to its argument")
+    def __sym_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Arithmetic on sizes, which PyTorch asks whoever holds the PROXY key to do; sizes are resolved where they are used."""
+        return func(*args, **kwargs)
 
     def _literals(self, values: object) -> dict[int, FakeTensor]:
         """Real tensors among `values`, each made a further argument of the function, by id."""
