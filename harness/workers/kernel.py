@@ -63,6 +63,15 @@ def has_running_thread(pid: int) -> bool:
     return any(fields is not None and fields[0] == "R" for fields in found)
 
 
+def thread_names() -> list[str]:
+    """The names of this process's threads, native ones too."""
+    names = []
+    for thread in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{thread}/comm", encoding="utf-8", errors="replace") as file:
+            names.append(file.read().strip())
+    return names
+
+
 def children_of(parent: int) -> list[int]:
     """The processes whose parent is `parent`, by a walk over /proc (its `children` files are often compiled out)."""
     result = []

@@ -20,9 +20,13 @@ import msgspec
 
 from harness.backends.protocol import Backend
 from harness.errors import Rejected, Unsupported
-from harness.model.case import Case
+from harness.model.case import Call, Case
 from harness.model.codec import from_wire, to_wire
-from harness.model.outcome import Job, Outcome, Status
+from harness.model.fill import Fill, Literal
+from harness.model.outcome import CallResult, Declared, Diagnostic, Job, NodeResult, NodeTrace, Outcome, Status, Witness
+from harness.model.program import ModuleRecipe, Node, Program, TensorSpec
+from harness.model.symbols import Sym, Symbol
+from harness.model.values import Ref, Tensor
 from harness.workers.framing import frame, receive
 from harness.workers.kernel import MEGABYTE, data_bytes
 from harness.workers.progress import PageProgress, map_page
@@ -104,6 +108,26 @@ def answer(backend: Backend, target: str, message: bytes, progress: PageProgress
         seconds=seconds,
         versions=outcome.versions or versions,
     )
+
+
+def rehearse() -> None:
+    """Send an example of everything through the codec: what it caches about types is then there before any fork."""
+    tensor = Tensor("float32", (1,), Literal(bytes(4)))
+    node = Node("x0", "placeholder", "x0", role="input", spec=TensorSpec("float32", (Sym("s0"),)))
+    program = Program((node, Node("output", "output", "output", (Ref("x0"),))), {"m": ModuleRecipe("torch.nn.Identity")})
+    case = Case(program, (Call({"s0": 1}, {"x0": Fill("exact/1")}),), (Symbol("s0"),))
+    from_wire(Case, to_wire(case))
+    from_wire(Job, to_wire(Job(b"", "", ("trace",))))
+    outcome = Outcome(
+        "",
+        Status.OK,
+        calls=(CallResult((tensor,), {"x0": tensor}),),
+        declared=(Declared("", "", "float32", (1, None)),),
+        diagnostics=(Diagnostic("note", ""),),
+        nodes=(NodeResult("x0", 0, Status.OK, tensor),),
+        witness=(Witness((NodeTrace("x0", output=tensor),), tensor),),
+    )
+    from_wire(Outcome, to_wire(outcome))
 
 
 def _run(backend: Backend, message: bytes, progress: PageProgress) -> Outcome:

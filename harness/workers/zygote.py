@@ -28,8 +28,9 @@ from typing import Any
 import msgspec
 
 from harness.backends.protocol import Backend, load_backend
+from harness.errors import HarnessError
 from harness.workers import kernel
-from harness.workers.worker import Limits, serve, take_over_output
+from harness.workers.worker import Limits, rehearse, serve, take_over_output
 
 PACKET = 1 << 17
 MAX_FDS = 4
@@ -108,12 +109,10 @@ class Zygote:
         sys.path.extend(entry for entry in config["path"] if entry not in sys.path)
         for name, entry in config["targets"].items():
             try:
-                backend = load_backend(entry)
-                backend.warm()
+                self.backends[name] = _warmed(entry)
             except Exception:  # the other targets of this zygote may be well
                 self.failed[name] = traceback.format_exc()[-_TEXT:]
-            else:
-                self.backends[name] = backend
+        rehearse()
         gc.collect()
         gc.freeze()  # or a collection in each child would copy every page of the libraries' objects
         self._tell({"op": "ready", "failed": self.failed})
@@ -242,6 +241,18 @@ class Zygote:
             send_packet(self.control, message, fds)
         except (BrokenPipeError, ConnectionResetError):
             return  # the supervisor is gone; the next receive ends the loop
+
+
+def _warmed(entry: str) -> Backend:
+    backend = load_backend(entry)
+    before = kernel.thread_names()
+    backend.warm()
+    if len(after := kernel.thread_names()) > max(1, len(before)):
+        raise HarnessError(
+            f"{entry}: warm() left {len(after) - 1} threads running ({', '.join(sorted(set(after)))}). A fork leaves them behind and "
+            "workers would wait for them for ever: have the library use one thread, or load it in start()"
+        )
+    return backend
 
 
 def _kill_group(pid: int) -> None:

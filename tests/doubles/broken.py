@@ -8,6 +8,7 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 
@@ -44,6 +45,13 @@ class WarmDies(PlainBackend):
     def warm(self) -> None:
         os.write(2, b"cannot be imported on purpose\n")
         os.abort()
+
+
+class WarmThreads(PlainBackend):
+    """Starts a thread before the fork."""
+
+    def warm(self) -> None:
+        threading.Thread(target=time.sleep, args=(3600,), daemon=True, name="pool").start()
 
 
 class StartFails(PlainBackend):
@@ -184,6 +192,7 @@ class Scribbles(PlainBackend):
 ZYGOTES = {  # and their parents, of the targets that are not in the common one
     "WarmHangs": ("plain-hangs", ""),
     "WarmDies": ("plain-dies", ""),
+    "WarmThreads": ("plain-threads", ""),
     "InChildZygote": ("plain-child", "plain"),
     "ChildOfHanging": ("plain-waits", "plain-hangs"),
 }

@@ -20,6 +20,7 @@ import numpy as np
 
 import tests.doubles.plain
 from harness.backends.protocol import Backend, Progress, TargetSpec, load_backend, register
+from harness.errors import Rejected, Unsupported
 from harness.model.case import Case
 from harness.model.dtypes import DTYPES
 from harness.model.outcome import CallResult, Declared, Job, Outcome, Status
@@ -27,9 +28,8 @@ from harness.model.values import Tensor, Value, leaves, map_leaves, tensor_from_
 
 TRIGGERS = ("torch.sin", "sin", "torch.Tensor.sin", "aten.sin.default")
 INNER = {"wrong": "harness.backends.eager:EagerBackend", "plain": "tests.doubles.plain:PlainBackend"}
-HOG_STEP = 32 << 20
-HOG_LIMIT = 2 << 30  # a hog that nobody stops gives up here
-LATER = 2  # a corrupted heap kills the second case after the guilty one
+HOG_STEP = 64 << 20
+HOG_LIMIT = 6 << 30  # a hog that nobody stops gives up here
 NOISE = 3 << 20
 
 
@@ -199,6 +199,20 @@ class HarnessException(WrongBackend):
         raise KeyError("wrong on purpose")
 
 
+class Refuses(WrongBackend):
+    """The system says that it does not do this; right, not wrong."""
+
+    def before(self, case: Case) -> None:
+        raise Unsupported("no kernel on purpose")
+
+
+class Rejects(WrongBackend):
+    """Eager itself would refuse."""
+
+    def before(self, case: Case) -> None:
+        raise Rejected("not a case on purpose")
+
+
 class SystemExits(WrongBackend):
     """The target calls sys.exit."""
 
@@ -269,7 +283,9 @@ class Hogs(WrongBackend):
 
 
 class CorruptsHeap(WrongBackend):
-    """The guilty case ends well; a later one, guilty of nothing, dies of it."""
+    """The guilty case ends well; the next one, guilty of nothing, dies of it."""
+
+    later: ClassVar[int] = 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -283,8 +299,14 @@ class CorruptsHeap(WrongBackend):
                 os.write(2, b"malloc(): corrupted top size\n")
                 os.abort()
         elif trigger_node(case, job) is not None:
-            self.fuse = LATER
+            self.fuse = self.later
         return self.backend.run(case, job, progress)
+
+
+class CorruptsHeapLater(CorruptsHeap):
+    """As CorruptsHeap, but the third case after the guilty one dies."""
+
+    later: ClassVar[int] = 3
 
 
 class DiesIdle(WrongBackend):
@@ -349,6 +371,8 @@ KINDS: dict[str, type[WrongBackend]] = {
     "declared": WrongDeclared,
     "raise": Raises,
     "harness": HarnessException,
+    "refuse": Refuses,
+    "reject": Rejects,
     "sysexit": SystemExits,
     "memoryerror": RaisesMemoryError,
     "exit": Exits,
@@ -359,6 +383,7 @@ KINDS: dict[str, type[WrongBackend]] = {
     "spin": Spins,
     "hog": Hogs,
     "heap": CorruptsHeap,
+    "heaplater": CorruptsHeapLater,
     "idle": DiesIdle,
     "flaky": Flaky,
     "binding": SecondBinding,

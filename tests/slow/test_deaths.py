@@ -68,3 +68,29 @@ def test_a_worker_that_closes_every_descriptor_is_a_harness_error() -> None:
         outcome = pool.worker("broken:ClosesEverything").run(job("broken:ClosesEverything"))
         assert outcome.status is Status.HARNESS_ERROR
         assert "closed its socket and lives on" in outcome.message
+
+
+WRONG_OVER_EAGER = {
+    "value": Status.OK,
+    "raise": Status.ERROR,
+    "harness": Status.HARNESS_ERROR,
+    "exit": Status.CRASH,
+    "abort": Status.CRASH,
+    "segfault": Status.CRASH,
+    "hang": Status.TIMEOUT,
+    "spin": Status.TIMEOUT,
+    "hog": Status.OOM,
+    "prints": Status.OK,
+}
+
+
+def test_deaths_over_eager_have_the_address_that_they_have_over_numpy() -> None:
+    names = [f"wrong:{kind}" for kind in WRONG_OVER_EAGER]
+    with WorkerPool([target(name) for name in names], WorkerSettings(case_seconds=3.0, memory_mb=1500)) as pool:
+        for name, status in zip(names, WRONG_OVER_EAGER.values(), strict=True):
+            assert pool.worker(name).run(job(name, guilty=False)).status is Status.OK, name
+            outcome = pool.worker(name).run(job(name), patience=20.0 if status is Status.OOM else 1.0)
+            assert outcome.status is status, name
+            if status is not Status.OK:
+                assert (outcome.stage, outcome.node) == ("run", "second"), name
+        assert list(pool.processes()) == ["torch"]

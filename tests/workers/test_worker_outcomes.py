@@ -57,6 +57,8 @@ def test_a_crash_keeps_what_native_code_printed(pool: WorkerPool) -> None:
         ("broken:ReturnsNothing", Status.HARNESS_ERROR, "NoneType"),
         ("broken:ReturnsForeign", Status.HARNESS_ERROR, "outside the value grammar"),
         ("plain:memoryerror", Status.OOM, "MemoryError"),
+        ("plain:refuse", Status.UNSUPPORTED, "no kernel"),
+        ("plain:reject", Status.REJECTED, "not a case"),
         ("plain:raise", Status.ERROR, "wrong on purpose"),
     ],
 )
@@ -120,16 +122,19 @@ def test_seconds_are_counted_by_stage(pool: WorkerPool) -> None:
     assert seconds["total"] == pytest.approx(BURN_SECONDS, rel=0.3)
 
 
-def test_a_corrupted_heap_kills_a_later_case_and_replay_finds_it_again(pool: WorkerPool) -> None:
-    target = "plain:heap"
-    jobs = [job(target, seed=1), job(target, guilty=False, seed=2), job(target, guilty=False, seed=3)]
+@pytest.mark.parametrize(("target", "innocents"), [("plain:heap", 1), ("plain:heaplater", 3)])
+def test_a_corrupted_heap_kills_a_later_case_and_replay_finds_it_again(pool: WorkerPool, target: str, innocents: int) -> None:
+    jobs = [job(target, seed=1), *(job(target, guilty=False, seed=2 + count) for count in range(innocents))]
     with pool.fresh(target) as worker:
-        assert [worker.run(item).status for item in jobs] == [Status.OK, Status.OK, Status.CRASH]
+        assert [worker.run(item).status for item in jobs] == [Status.OK] * innocents + [Status.CRASH]
         assert worker.recent_jobs() == tuple(jobs)
     assert pool.replay(target, jobs)[-1].status is Status.CRASH
-    assert [outcome.status for outcome in pool.replay(target, jobs[1:])] == [Status.OK, Status.OK]
-    early = pool.replay("plain:abort", [job("plain:abort"), job("plain:abort", guilty=False)])
-    assert [outcome.status for outcome in early] == [Status.CRASH]
+    assert {outcome.status for outcome in pool.replay(target, jobs[1:])} == {Status.OK}
+
+
+def test_replay_ends_at_the_first_death(pool: WorkerPool) -> None:
+    outcomes = pool.replay("plain:abort", [job("plain:abort", guilty=False), job("plain:abort"), job("plain:abort", guilty=False)])
+    assert [outcome.status for outcome in outcomes] == [Status.OK, Status.CRASH]
 
 
 def test_a_flaky_target_is_flaky_over_fresh_workers(pool: WorkerPool) -> None:
