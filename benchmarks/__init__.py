@@ -1,0 +1,1 @@
+"""Measurements, in CPU time and ratios, taken in one run: `python -m benchmarks`."""
