@@ -124,11 +124,14 @@ def _gap(operands: Operands, x: Array) -> float:
     return _least(gaps)
 
 
+def _promises_order(operands: Operands) -> bool:
+    """Whether equal elements keep their order."""
+    return operands.trace.kwargs.get("stable") is True or operands.node.target.endswith(".stable")
+
+
 def has_ties(operands: Operands) -> bool:
     """Whether a node that returns indices had equal elements to choose from, with no promise which it takes."""
-    if not operands.trace.args or not isinstance(operands.trace.args[0], Tensor) or "stable" in operands.node.target:
-        return False
-    if operands.trace.kwargs.get("stable") is True:
+    if not operands.trace.args or not isinstance(operands.trace.args[0], Tensor) or _promises_order(operands):
         return False
     source = operands.trace.args[0]
     if DTYPES[source.dtype].kind == "complex":
@@ -141,7 +144,7 @@ def same_choice(operands: Operands, expected: Array, actual: Array) -> Array:
     """Where two index tensors of one node name equal elements; all False where that cannot be told."""
     no = np.zeros(expected.shape, dtype=np.bool_)
     source = operands.trace.args[0] if operands.trace.args else None
-    if not isinstance(source, Tensor) or expected.shape != actual.shape:
+    if not isinstance(source, Tensor) or expected.shape != actual.shape or _promises_order(operands):
         return no
     values = widen(source.array(), source.dtype)
     dim = dim_of(operands)

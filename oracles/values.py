@@ -177,7 +177,8 @@ def _special(x: Any, y: Any, grade: Grade, dtype: str) -> Any:
     if not by_history:
         result[invented] = "overflow" if grade.overflows else ""
     with np.errstate(invalid="ignore"):
-        result[infinite & (np.abs(x) >= huge) & (np.abs(y) >= huge)] = "overflow"
+        one_sided = (np.isinf(x) != np.isinf(y)) & (np.sign(x) == np.sign(y))
+        result[one_sided & (np.abs(x) >= huge) & (np.abs(y) >= huge)] = "overflow"
     result[(x == 0) & (y == 0)] = "signed-zero"
     return result
 
