@@ -44,9 +44,12 @@ class Storages:
 
         Raises FormatError where the data does not fill the storage or dtypes of one storage differ.
         """
+        strides = value.strides if value.strides is not None else contiguous_strides(value.shape)
         if value.storage is None:
+            # Not a view of anything, as a user's input is not: views are slow to fake and differ under autograd.
             flat = _flat(value, _extent(value))
-        elif value.storage in self._flat:
+            return flat.new_empty(0).set_(flat.untyped_storage(), value.offset, value.shape, strides)
+        if value.storage in self._flat:
             flat = self._flat[value.storage]
             if DTYPE_NAMES[flat.dtype] != value.dtype:
                 raise FormatError(f"storage {value.storage!r} is both {DTYPE_NAMES[flat.dtype]} and {value.dtype}")
@@ -54,9 +57,6 @@ class Storages:
                 raise FormatError(f"storage {value.storage!r} has {flat.numel()} elements where a view needs {_extent(value)}")
         else:
             flat = self._flat[value.storage] = _flat(value, max(_extent(value), self._extent.get(value.storage, 0)))
-        if value.storage is None and value.offset == 0 and value.strides in (None, contiguous_strides(value.shape)):
-            return flat.view(value.shape)
-        strides = value.strides if value.strides is not None else contiguous_strides(value.shape)
         return flat.as_strided(value.shape, strides, value.offset)
 
 
