@@ -20,7 +20,7 @@ from harness.workers.handle import ZygoteHandle
 from harness.workers.output import OutputFile
 from harness.workers.progress import Position, map_page, new_page, read_page
 from harness.workers.settings import WorkerSettings
-from harness.workers.worker import Hello
+from harness.workers.worker import STACK_SIGNAL, Hello
 
 _SAMPLES = 4
 _SAMPLE_SECONDS = 0.05
@@ -53,6 +53,7 @@ class WorkerProcess:
         self._settings = settings
         self._output = OutputFile()
         self._statm = self._pidfd = -1
+        self._baseline = 0
         page_fd = new_page()
         self._page = map_page(page_fd)
         ours, theirs = socket.socketpair()
@@ -84,6 +85,10 @@ class WorkerProcess:
         if hello.failure:
             return self._stop(Status.HARNESS_ERROR, hello.failure)
         self.versions = hello.versions
+        self._baseline = self._resident_mb()
+        if self._baseline >= self._settings.memory_mb:
+            text = f"{self._baseline} MB resident before the first case; the cap is {self._settings.memory_mb} MB"
+            return self._stop(Status.HARNESS_ERROR, text, rss_mb=self._baseline)
         return None
 
     def ask(self, payload: bytes, *, patience: float = 1.0) -> bytes | Ending:
@@ -106,7 +111,9 @@ class WorkerProcess:
     @property
     def worn_out(self) -> bool:
         """Whether it has served its time, or holds so much memory that the next case would pay for earlier ones."""
-        return self.served >= self._settings.retire_after or self._resident_mb() > self._settings.memory_mb // 2
+        if self.served >= self._settings.retire_after:
+            return True
+        return self._resident_mb() > (self._baseline + self._settings.memory_mb) // 2
 
     def retire(self) -> None:
         """Hang up: a healthy worker leaves by itself, and its zygote accounts for it."""
@@ -172,6 +179,7 @@ class WorkerProcess:
 
     def _is_spinning(self) -> bool:
         """Whether any thread computes, by the CPU time of a short while; on a busy machine, by always being runnable."""
+        self._signal(STACK_SIGNAL)  # for the evidence; it has the time of the samples to write it
         before = kernel.cpu_seconds(self.pid)
         runnable = True
         for _ in range(_SAMPLES):
@@ -217,9 +225,9 @@ class WorkerProcess:
         except ProcessLookupError:
             return 0
 
-    def _signal(self) -> None:
+    def _signal(self, number: int = signal.SIGKILL) -> None:
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            signal.pidfd_send_signal(self._pidfd, number)
 
     def _release(self) -> None:
         self._channel.close()

@@ -13,7 +13,7 @@ class WorkerSettings:
     """Limits of a worker; seconds are wall-clock seconds, and 1 MB is 2**20 bytes.
 
     A stage without an entry in `stage_seconds` is bound by `case_seconds` alone. A worker is retired after
-    `retire_after` cases, or once it sits idle on more than half of `memory_mb`. `history` is how many of a process's
+    `retire_after` cases, or once it sits idle on half of what `memory_mb` leaves it. `history` is how many of a process's
     jobs are kept for replay. `tick_seconds` is how often deadlines and memory are looked at.
     """
 

@@ -10,6 +10,7 @@ import dataclasses
 import faulthandler
 import os
 import resource
+import signal
 import socket
 import sys
 import time
@@ -33,6 +34,7 @@ from harness.workers.progress import PageProgress, map_page
 
 START_STAGE = "start"
 DECODE_STAGE = "decode"
+STACK_SIGNAL = signal.SIGUSR1  # asks a worker that hangs to print its Python stack
 _BACKSTOP = 4  # times the cap on resident memory; libraries reserve far more than they touch
 
 
@@ -67,6 +69,7 @@ def serve(backend: Backend, target: str, sock: socket.socket, page_fd: int, limi
     progress = PageProgress(map_page(page_fd))
     os.close(page_fd)
     faulthandler.enable(file=2, all_threads=False)
+    faulthandler.register(STACK_SIGNAL, file=2)
     progress.stage(START_STAGE)
     try:
         backend.start()

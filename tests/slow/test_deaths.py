@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import tests.doubles.broken
 import tests.doubles.wrong  # noqa: F401
@@ -13,6 +12,7 @@ from harness.workers.kernel import children_of
 from harness.workers.pool import WorkerPool
 from harness.workers.settings import WorkerSettings
 from tests.doubles.cases import job
+from tests.workers.alive import used_cpu
 
 DEATHS = 2000
 KINDS = {
@@ -34,22 +34,20 @@ def test_two_thousand_deaths_neither_slow_nor_end_a_run() -> None:
             pool.worker(name).run(job(name))
         zygote = pool.processes()["plain"]
         before = open_descriptors("self"), open_descriptors(str(zygote))
-        seconds = []
+        cpu = [used_cpu(pool)]
         for count in range(DEATHS):
             name = list(KINDS)[count % len(KINDS)]
-            started = time.monotonic()
             outcome = pool.worker(name).run(job(name, seed=count))
-            seconds.append(time.monotonic() - started)
             assert outcome.status is KINDS[name]
             assert outcome.node == "second"
+            if (count + 1) % (DEATHS // 4) == 0:
+                cpu.append(used_cpu(pool))
             if count % 100 == 0:
                 assert pool.worker("plain").run(job("plain")).status is Status.OK
         assert pool.processes()["plain"] == zygote
         assert (open_descriptors("self"), open_descriptors(str(zygote))) == before
         assert len(children_of(zygote)) == 1
-        quarter = DEATHS // 4
-        first, last = sorted(seconds[:quarter])[quarter // 2], sorted(seconds[-quarter:])[quarter // 2]
-        assert last < 2 * first
+        assert cpu[4] - cpu[3] < 1.5 * (cpu[1] - cpu[0])
 
 
 def test_a_hundred_hogs_and_hangs_leave_the_machine_as_it_was() -> None:
