@@ -289,6 +289,8 @@ class Builder:
         varies = len(set(filling.low)) > 1 or len(set(filling.high)) > 1 or any(not size.static for size in dims)
         if not role:
             role = "input" if varies else self.choices.weighted(_PLACEHOLDER_ROLES)
+        if role == "parameter" and not is_float(dtype):
+            role = "constant"
         letter = {"input": "x", "constant": "c", "parameter": "p", "buffer": "b"}[role]
         name = f"{letter}{sum(1 for node in self.placeholders if node.role == role)}"
         order, expanded = (None, ()) if plain or role == "parameter" else self._layout(dims, distinct)

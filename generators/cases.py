@@ -106,13 +106,17 @@ def _shared_storage(b: Builder) -> None:
 
 
 def _drop_unused(b: Builder) -> None:
-    """Remove placeholders that no node reads, unless their storage is shared."""
-    used = {name for node in b.nodes for name in node.inputs()}
-    gone = {node.name for node in b.placeholders if node.name not in used}
+    """Remove placeholders that no node reads, except where another one reads their storage."""
+    read = {name for node in b.nodes for name in node.inputs()}
+    storages = {_storage(node) for node in b.placeholders if node.name in read}
+    gone = {node.name for node in b.placeholders if _storage(node) not in storages}
     b.placeholders = [node for node in b.placeholders if node.name not in gone]
-    kept = {getattr(node.spec, "storage", None) or node.name for node in b.placeholders}
-    b.fillings = [filling for filling in b.fillings if filling.role == "module" or filling.storage in kept]
+    b.fillings = [filling for filling in b.fillings if filling.role == "module" or filling.storage in storages]
     b.vars = [var for var in b.vars if var.name not in gone]
+
+
+def _storage(node: Node) -> str:
+    return (node.spec.storage if isinstance(node.spec, TensorSpec) else None) or node.name
 
 
 def _output(b: Builder) -> Value:

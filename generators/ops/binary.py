@@ -149,7 +149,14 @@ def _quotient(p: Pair) -> Vals:
 
 
 def _div(b: Builder) -> None:
-    p = pair(b, NUMERIC, nonzero=True, reflected=b.spelling == "operator.truediv")
+    if b.is_exact and not b.spelling.startswith("aten."):
+        # Only a power of two divides exactly.
+        x = b.pick(NUMERIC)
+        divisor = b.choices.choose((2, 4, 0.5, -2, 1, 0.25, -1.0, 8))
+        must(divisor > 0 or x.dtype != "uint8")
+        p = Pair(x.ref, divisor, x.vals, ranges.constant(divisor), result_type([x.kind, divisor]), x.dims, x.contiguous, x, None)
+    else:
+        p = pair(b, NUMERIC, nonzero=True, reflected=b.spelling == "operator.truediv")
     must(not isinstance(p.left, bool) and not isinstance(p.right, bool))
     dtype, vals = to_float(p.dtype), _quotient(p)
     if p.left_vals.grain is not None and isinstance(p.right, int | float) and math.frexp(abs(p.right))[0] == 0.5:
@@ -384,4 +391,4 @@ OPS: tuple[OpSpec, ...] = (
 
 def _float_power(b: Builder) -> None:
     p = pair(b, NUMERIC, scalars=0, domain=(0.25, 4))
-    _finish(b, p, "float64", replace(_pow_tensor(p.left_vals, p.right_vals), special=p.left_vals.special or p.right_vals.special))
+    _finish(b, p, "float64", replace(_pow_tensor(p.left_vals, p.right_vals), special=b.lane == "special"))

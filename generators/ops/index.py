@@ -75,7 +75,8 @@ def _getitem_tensor(b: Builder) -> None:
         j = b.indices(shape, x.dims[1], negative=b.choices.coin(35))
         item = (i.ref, j.ref)
         dims = (*shape, *x.dims[2:])
-    b.result(b.call([x.ref, item]), x.dtype, dims, x.vals.repeated(), contiguous=False)
+    # 0-d indices are taken for integers: the result is a view.
+    b.result(b.call([x.ref, item]), x.dtype, dims, x.vals.repeated(), contiguous=False, alias=None if shape else x)
 
 
 def _getitem_mask(b: Builder) -> None:

@@ -11,7 +11,7 @@ from generators.ops.conv import Window, out_size, spelled, window
 from generators.ranges import Vals
 from generators.sizes import Size
 from generators.spec import OpSpec
-from generators.types import FLOATS
+from generators.types import FLOATS, WIDE
 from harness.model.values import Value
 
 
@@ -99,6 +99,7 @@ def _avg_pool(b: Builder) -> None:
     assert b.op is not None
     spatial = int(b.op.name[-2])
     x = _input(b, spatial)
+    must(spatial < 3 or x.dtype in WIDE)
     windows, sizes, ceil = _windows(b, x, spatial, dilated=False)
     kernel, kwargs = _settings(b, windows, ceil, dilated=False)
     if b.choices.coin(30):
@@ -157,6 +158,7 @@ def _lp_pool(b: Builder) -> None:
     windows, sizes, ceil = _windows(b, x, spatial, dilated=False)
     must(all(w.padding == 0 for w in windows) and not ceil)
     kernel, kwargs = _settings(b, windows, False, dilated=False)
+    kwargs.pop("padding", None)
     vals = replace(x.vals.rough(-x.vals.peak * 8, x.vals.peak * 8))
     b.result(_place(b, x, [2.0, kernel], kwargs), x.dtype, (*x.dims[:-spatial], *sizes), vals, contiguous=False)
 

@@ -190,5 +190,5 @@ OPS: tuple[OpSpec, ...] = (
     OpSpec("pixel_shuffle", "resize", (F + "pixel_shuffle", "nn.PixelShuffle"), _pixel_shuffle, ALL, weight=2),
     OpSpec("pixel_unshuffle", "resize", (F + "pixel_unshuffle", "nn.PixelUnshuffle"), _pixel_unshuffle, ALL, weight=2),
     OpSpec("channel_shuffle", "resize", (F + "channel_shuffle", "nn.ChannelShuffle"), _channel_shuffle, FLOATS, weight=1),
-    OpSpec("unfold", "resize", (F + "unfold", "nn.Unfold"), _im2col, ("float32", "float64"), weight=2, variant="im2col"),
+    OpSpec("im2col", "resize", (F + "unfold", "nn.Unfold"), _im2col, ("float32", "float64"), weight=2),
 )

@@ -49,11 +49,12 @@ def unary(
     discontinuous: bool = False,
     family: str = "pointwise",
     weight: int = 3,
+    aliases: bool = False,
     arguments: Callable[[Builder], Extra] | None = None,
 ) -> OpSpec:
     """Declare a pointwise function: `rule` bounds its values, `result` is `same`, `float` or `bool` dtype.
 
-    `discontinuous` functions only read values that every implementation computes alike. `arguments` draws further
+    `aliases` says that it returns its argument itself. `discontinuous` functions only read values that every implementation computes alike. `arguments` draws further
     positional and keyword arguments (a module takes them in its constructor) and the rule under them.
     """
 
@@ -67,7 +68,7 @@ def unary(
             vals = replace(vals, exact=False, distinct=False)
         if is_float(dtype) and domain is not EVERYWHERE and not x.vals.within(*domain):
             vals = replace(vals, special=True)
-        b.result(node, dtype, x.dims, vals, contiguous=x.contiguous)
+        b.result(node, dtype, x.dims, vals, contiguous=x.contiguous, alias=x if aliases else None)
 
     return OpSpec(name, family, spellings, draw, dtypes, exact, weight)
 
@@ -147,14 +148,25 @@ def _logit_args(b: Builder) -> Extra:
 _EXACT = (
     unary("abs", functions("abs", "operator.abs", "torch.absolute"), _abs, dtypes=NUMERIC, exact=True, rounded=False),
     unary("neg", functions("neg", "operator.neg", "torch.negative"), ranges.neg, dtypes=(*FLOATS, *INTS), exact=True, rounded=False),
-    unary("positive", functions("positive", "operator.pos"), lambda v: v, dtypes=NUMERIC, exact=True, rounded=False, weight=1),
+    unary(
+        "positive", functions("positive", "operator.pos"), lambda v: v, dtypes=NUMERIC, exact=True, rounded=False, weight=1, aliases=True
+    ),
     unary(
         "sign",
-        functions("sign", "torch.sgn"),
+        functions("sign"),
         lambda v: Vals(-1.0 if v.lo < 0 else 0.0, 1.0, 0, v.exact, v.special),
         dtypes=NUMERIC,
         exact=True,
         discontinuous=True,
+    ),
+    unary(
+        "sgn",
+        functions("sgn"),
+        lambda v: Vals(-1.0 if v.lo < 0 else 0.0, 1.0, 0, v.exact, v.special),
+        dtypes=NUMERIC,
+        exact=True,
+        discontinuous=True,
+        weight=1,
     ),
     unary("floor", functions("floor"), lambda v: ranges.whole(v, math.floor), dtypes=NUMERIC, exact=True, discontinuous=True),
     unary("ceil", functions("ceil"), lambda v: ranges.whole(v, math.ceil), dtypes=NUMERIC, exact=True, discontinuous=True),
@@ -204,7 +216,7 @@ _ROUNDED = (
     _special("log10", smooth(math.log10), domain=(0.25, 1e30)),
     _special("log1p", smooth(math.log1p), domain=(0, 1e30)),
     _special("sqrt", smooth(math.sqrt), domain=(0, 1e30), weight=4),
-    _special("rsqrt", falling(lambda v: v**-0.5), domain=(0.25, 1e30)),
+    _special("rsqrt", falling(lambda v: 1 / math.sqrt(v)), domain=(0.25, 1e30)),
     _special("reciprocal", falling(lambda v: 1 / v), domain=(0.25, 1e30)),
     _special("sin", between(-1.0, 1.0), domain=(-1e3, 1e3), weight=3),
     _special("cos", between(-1.0, 1.0), domain=(-1e3, 1e3), weight=3),

@@ -28,10 +28,17 @@ class Report:
 
 
 class _Checker:
-    def __init__(self, drawn: Drawn, index: int, report: Report, twin: bool, modules: Mapping[str, torch.nn.Module]) -> None:
+    def __init__(
+        self, drawn: Drawn, index: int, report: Report, twin: bool, modules: Mapping[str, torch.nn.Module], arguments: Mapping[str, Any]
+    ) -> None:
         self.vars = {var.name: var for var in drawn.vars}
         self.index, self.report, self.twin, self.modules = index, report, twin, modules
         self.saved: tuple[Any, Any] = ((), {})
+        self.roots = {var.name: var.root for var in drawn.vars}
+        first: dict[str, str] = {}
+        for node in drawn.case.program.placeholders:
+            self.roots[node.name] = first.setdefault(getattr(node.spec, "storage", None) or node.name, node.name)
+        self.storages = {name: item.untyped_storage().data_ptr() for name, item in arguments.items() if isinstance(item, torch.Tensor)}
 
     def before(self, node: Node, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if self.twin:
@@ -41,9 +48,22 @@ class _Checker:
         var = self.vars.get(node.name)
         if var is not None:
             self.report.wrong += [f"{node.name} ({node.target}): {text}" for text in _compare(var, result, self.index)]
+            self.report.wrong += self._sharing(node, var, result)
         if self.twin and var is not None:
             self._against_double(node, result)
         return result
+
+    def _sharing(self, node: Node, var: Var, result: Any) -> list[str]:
+        """Memory shared with an operand that the generator did not foresee."""
+        if not isinstance(result, torch.Tensor) or not result.numel():
+            return []
+        mine = result.untyped_storage().data_ptr()
+        self.storages[node.name] = mine
+        return [
+            f"{node.name} ({node.target}): shares memory with {name}"
+            for name in node.inputs()
+            if self.storages.get(name) == mine and name in self.roots and self.roots[name] != var.root
+        ]
 
     def _against_double(self, node: Node, result: torch.Tensor) -> None:
         args, kwargs = self.saved
@@ -78,7 +98,12 @@ def _compare(var: Var, result: Any, index: int) -> list[str]:
         said.append(f"dtype {dtype}, predicted {var.dtype}")
     if var.contiguous and not result.is_contiguous():
         said.append("not contiguous")
-    if not var.overlapping and var.writable and result.numel() and any(s == 0 and n > 1 for s, n in zip(result.stride(), result.shape, strict=True)):
+    if (
+        not var.overlapping
+        and var.writable
+        and result.numel()
+        and any(s == 0 and n > 1 for s, n in zip(result.stride(), result.shape, strict=True))
+    ):
         said.append("overlapping memory")
     if result.numel() and not said:
         values = result.double() if dtype != "int64" else result
@@ -102,7 +127,7 @@ def check(drawn: Drawn, *, twin: bool = False) -> Report:
     for number, index in enumerate(order):
         modules = build_modules(drawn.case)
         arguments = build_arguments(drawn.case, number)
-        checker = _Checker(drawn, index, report, twin, modules)
+        checker = _Checker(drawn, index, report, twin, modules, arguments)
         try:
             with torch.no_grad():
                 run_program(drawn.case.program, arguments, modules, binding=drawn.case.calls[number].binding, observer=checker)
