@@ -107,9 +107,7 @@ def main() -> int:
         )
     met = all(result.rate >= GOALS[result.targets] for result in results)
     low = all(result.overhead <= OVERHEAD_GOAL for result in results)
-    print(
-        f"rates {'met' if met else 'MISSED'}; overhead at most {OVERHEAD_GOAL:.0%}: {'met' if low else 'MISSED'}; {time.monotonic() - begun:.0f} s"
-    )
+    print(f"rates {_word(met)}; overhead of at most {OVERHEAD_GOAL:.0%} {_word(low)}; {time.monotonic() - begun:.0f} s")
     return 0
 
 
