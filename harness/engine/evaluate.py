@@ -53,7 +53,7 @@ class Evaluation:
 
 
 class Evaluator:
-    """Runs and judges cases through one Runner; holds no state between cases."""
+    """Runs and judges cases through one Runner, in one thread."""
 
     def __init__(
         self,
@@ -67,11 +67,18 @@ class Evaluator:
         self.policy = policy
         self.want = want
         self.options = options or {}
+        self._encoded: tuple[Case, bytes] | None = None
+
+    def _bytes(self, case: Case) -> bytes:
+        """The case for workers; the last one is kept, since reference and targets ask for it one after another."""
+        if self._encoded is None or self._encoded[0] is not case:
+            self._encoded = (case, to_wire(case))
+        return self._encoded[1]
 
     def reference(self, case: Case, *, fresh: bool = False, extra: Sequence[str] = ()) -> Outcome:
         """What eager does with the case, with traces."""
         want = tuple(dict.fromkeys((*self.want, *extra)))
-        return self.runner.run(Job(to_wire(case), REFERENCE, want, options=self.options.get(REFERENCE, {})), fresh=fresh)
+        return self.runner.run(Job(self._bytes(case), REFERENCE, want, options=self.options.get(REFERENCE, {})), fresh=fresh)
 
     def observe(
         self,
@@ -87,7 +94,7 @@ class Evaluator:
         """What a target does with the case; lockstep targets are handed the reference's traces."""
         witness = self.witness_bytes(target, reference)
         given = {**self.options.get(target.name, {}), **(options or {})}
-        return self.runner.run(Job(to_wire(case), target.name, want, witness, given), fresh=fresh, patience=patience)
+        return self.runner.run(Job(self._bytes(case), target.name, want, witness, given), fresh=fresh, patience=patience)
 
     def witness_bytes(self, target: TargetSpec, reference: Outcome) -> bytes:
         """What a lockstep target is handed of the reference: its traces alone."""
