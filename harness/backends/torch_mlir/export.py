@@ -9,7 +9,7 @@ import torch
 import torch_mlir.fx
 from torch_mlir.extras.fx_importer import FxImporter
 
-from harness.backends.torch_mlir.importing import Imported, Result, importer_errors
+from harness.backends.torch_mlir.imported import Imported, Result, first_line, importer_errors
 from harness.backends.torch_mlir.pipelines import Toolchain
 from harness.backends.torch_mlir.tracing import Specialized
 from harness.errors import Unsupported
@@ -38,7 +38,7 @@ def import_by_export(case: Case, tools: Toolchain, *, call: int, dynamic: bool) 
             shapes = (_dynamic_shapes(case, names),) if dynamic else None
             program = torch.export.export(wrapper, inputs, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # torch.export documents no exceptions, and whatever it raises, torch-mlir saw nothing yet
-        text = str(error).strip().split("\n")[0]
+        text = first_line(error)
         if dynamic:
             raise Specialized(f"torch.export: {text}") from error
         raise Unsupported(f"import: torch.export: {type(error).__name__}: {text}") from error

@@ -1,4 +1,4 @@
-"""A Case into the torch dialect, by our own tracing or by the users' route, with what its arguments and results stand for.
+"""A Case into the torch dialect, by our own tracing or by the users' route.
 
 Routes: `raw` records aten calls as they come, `decomposed` applies torch-mlir's decomposition table while recording,
 `export` is `torch_mlir.fx.export_and_import`. What goes wrong here before torch-mlir's passes see anything is ours or
@@ -7,55 +7,14 @@ PyTorch's: it is reported as Unsupported with a text that begins `import:`, neve
 
 from __future__ import annotations
 
-import contextlib
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses import FakeTensor, FakeTensorMode
-from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
-from torch_mlir import ir
-from torch_mlir.extras.fx_decomp_util import get_decomposition_table
-from torch_mlir.extras.fx_importer import FxImporter
-
+from harness.backends.torch_mlir.casetrace import CaseTracing
+from harness.backends.torch_mlir.export import import_by_export
+from harness.backends.torch_mlir.imported import Imported
 from harness.backends.torch_mlir.pipelines import Toolchain
-from harness.backends.torch_mlir.symbolic import SymbolicSizes
-from harness.backends.torch_mlir.tracing import Mutates, Recorder, Specialized, Untraceable
+from harness.backends.torch_mlir.tracing import DataDependent, Mutates, Specialized, Untraceable
 from harness.errors import Unsupported
 from harness.model.case import Case
-from harness.model.program import Node, TensorSpec
-from harness.model.symbols import evaluate
-from harness.model.values import Tensor, Value
-from harness.torch_bridge.interpret import NodeFailed, build_modules, run_program
-from harness.torch_bridge.tensors import TORCH_DTYPES, from_torch, tensor_from_torch
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A leaf of the output that the compiled function returns at this position."""
-
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """A module in the torch dialect, valid IR, for every call or for one.
-
-    `arguments` names the placeholders and module tensors to pass, in order; `literals` are further ones with fixed
-    values. `output` is the program's output with a Result in place of each tensor; `mutated` says which results are
-    the new contents of which argument.
-    """
-
-    module: ir.Module
-    route: str
-    arguments: tuple[str, ...]
-    output: Value
-    mutated: Mapping[str, int] = field(default_factory=dict)
-    literals: Mapping[str, Tensor] = field(default_factory=dict)
-    dynamic: bool = False
+from harness.model.program import TensorSpec
 
 
 def import_case(case: Case, tools: Toolchain, *, route: str, call: int, dynamic: bool) -> Imported:
@@ -66,29 +25,37 @@ def import_case(case: Case, tools: Toolchain, *, route: str, call: int, dynamic:
     if case.mode != "fwd":
         raise Unsupported(f"import: mode {case.mode!r} is not run on torch-mlir yet")
     if route == "export":
-        from harness.backends.torch_mlir.export import import_by_export
-
         imported = import_by_export(case, tools, call=call, dynamic=dynamic)
     else:
-        imported = _import_by_tracing(case, tools, route=route, call=call, dynamic=dynamic)
+        imported = _trace(case, route=route, call=call, dynamic=dynamic).imported(tools)
     broken = tools.invalid(imported.module)
     if broken:
         raise Unsupported(f"import: the {route} route made IR that does not verify: {broken[0].message}")
     return imported
 
 
-def _import_by_tracing(case: Case, tools: Toolchain, *, route: str, call: int, dynamic: bool) -> Imported:
-    try:
+def _trace(case: Case, *, route: str, call: int, dynamic: bool) -> CaseTracing:
+    """Trace as plainly as the program allows: each attempt costs more than the one before it."""
+    functional = data_dependent = False
+    while True:
+        tracing = CaseTracing(case, route=route, call=call, dynamic=dynamic, functional=functional, data_dependent=data_dependent)
         try:
-            traced = _Tracing(case, route=route, call=call, dynamic=dynamic, functional=False).run()
-        except Mutates:
+            return tracing.run()
+        except Mutates as error:
+            if functional:
+                raise Unsupported(f"import: {error}") from error
             _refuse_shared_writes(case)
-            traced = _Tracing(case, route=route, call=call, dynamic=dynamic, functional=True).run()
-    except Specialized:
-        raise
-    except Untraceable as error:
-        raise Unsupported(f"import: {error}") from error
-    return traced.imported(tools)
+            functional = True
+        except DataDependent as error:
+            if data_dependent:
+                raise Unsupported(f"import: {error}") from error
+            data_dependent = True
+        except Specialized as error:
+            if dynamic:
+                raise
+            raise Unsupported(f"import: {error}") from error
+        except Untraceable as error:
+            raise Unsupported(f"import: {error}") from error
 
 
 def _refuse_shared_writes(case: Case) -> None:
@@ -96,227 +63,3 @@ def _refuse_shared_writes(case: Case) -> None:
     storages = [n.spec.storage for n in case.program.placeholders if isinstance(n.spec, TensorSpec) and n.spec.storage is not None]
     if len(set(storages)) < len(storages):
         raise Unsupported("import: the program writes to tensors while its inputs share storage")
-
-
-_STATIC_MODE: list[FakeTensorMode] = []
-
-
-def static_mode() -> FakeTensorMode:
-    """The process's FakeTensorMode for sizes that are numbers."""
-    if not _STATIC_MODE:
-        _STATIC_MODE.append(FakeTensorMode(allow_non_fake_inputs=True))
-    return _STATIC_MODE[0]
-
-
-class _Label:
-    """Watches the program run and knows the node at work."""
-
-    def __init__(self) -> None:
-        self.name = "main"
-
-    def before(self, node: Node, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self.name = node.name
-
-    def after(self, node: Node, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Any:
-        return result
-
-
-class _Tracing:
-    """One attempt at recording a case."""
-
-    def __init__(self, case: Case, *, route: str, call: int, dynamic: bool, functional: bool) -> None:
-        self.case = case
-        self.route = route
-        self.functional = functional
-        self.label = _Label()
-        self.symbols = SymbolicSizes(case) if dynamic else None
-        self.binding: Mapping[str, Any] = case.calls[call].binding if self.symbols is None else self.symbols.binding
-        self.mode = static_mode() if self.symbols is None else self.symbols.mode
-        table = get_decomposition_table() if route == "decomposed" else {}
-        self.recorder = Recorder(self.mode, label=lambda: self.label.name, decompositions=table, functional=functional)
-        self.modules = build_modules(case)
-        self.state = {
-            f"{attribute}.{local}": tensor
-            for attribute, module in self.modules.items()
-            for local, tensor in (*module.named_parameters(), *module.named_buffers())
-        }
-        self.owner: torch.fx.GraphModule | None = None
-        self.written: dict[str, torch.Tensor] = {}
-        self.output: Any = None
-        self.results: list[torch.fx.Node] = []
-
-    def run(self) -> _Tracing:
-        names, tensors = self.tensors()
-        for name, tensor in zip(names, tensors, strict=True):
-            self.recorder.argument(name, tensor)
-
-        def forward(*values: torch.Tensor) -> Any:
-            named = dict(zip(names, values, strict=True))
-            for attribute, module in self.modules.items():
-                set_state(module, {local: named[f"{attribute}.{local}"] for local in state_names(module)})
-            arguments = {**self.sizes(), **{n.name: named[n.name] for n in self.case.program.placeholders if n.role != "symint"}}
-            return run_program(self.case.program, arguments, self.modules, binding=self.binding, observer=self.label)
-
-        # As torch.export does: decompositions written in Python are seen, and an LSTM is not made an mkldnn call.
-        plain = torch.backends.mkldnn.flags(enabled=False)
-        with torch.no_grad(), plain, self.mode, self.recorder, enable_python_dispatcher():
-            try:
-                output = self.functionalized(forward, names, tensors) if self.functional else forward(*tensors)
-            except NodeFailed as failure:
-                raise self.understood(failure.error, failure.node.name) from failure
-            except RuntimeError as error:
-                raise self.understood(error, self.label.name) from error
-        self.output = self.template(output)
-        if self.symbols is not None:
-            self.symbols.check_guards()
-        return self
-
-    def functionalized(self, forward: Callable[..., Any], names: list[str], tensors: list[FakeTensor]) -> Any:
-        """Run `forward` with every write turned into a new value; what writes leave in arguments becomes extra results.
-
-        The mode sees what composite kernels write inside, which torch.func.functionalize does not, and keeps views.
-        """
-        with _Functionalization(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            wrapped = [FunctionalTensor.to_functional(tensor) for tensor in tensors]
-            output = torch.utils._pytree.tree_map_only(FunctionalTensor, _unwrap, forward(*wrapped))
-            for name, before, wrapper in zip(names, tensors, wrapped, strict=True):
-                after = _unwrap(wrapper)
-                if after is not before:
-                    self.written[name] = after
-        return output
-
-    def understood(self, error: Exception, node: str) -> Exception:
-        """What an operator's exception on FakeTensors means for the import."""
-        if isinstance(error, Untraceable):
-            return error
-        text = str(error).strip().split("\n")[0]
-        return Untraceable(f"FakeTensor at {node}: {type(error).__name__}: {text}")
-
-    def sizes(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for node in self.case.program.placeholders:
-            if node.role == "symint":
-                assert node.spec is not None and not isinstance(node.spec, TensorSpec)
-                found[node.name] = evaluate(node.spec, self.binding)
-        return found
-
-    def tensors(self) -> tuple[list[str], list[FakeTensor]]:
-        """Every tensor that the program reads, as FakeTensors: placeholders, then the modules' parameters and buffers."""
-        names: list[str] = []
-        tensors: list[Any] = []
-        with torch.no_grad(), self.mode:
-            for node in self.case.program.placeholders:
-                if isinstance(node.spec, TensorSpec):
-                    names.append(node.name)
-                    tensors.append(fake_tensor(node.spec, self.binding))
-            for name, real in self.state.items():
-                names.append(name)
-                tensors.append(torch.empty_strided(real.shape, real.stride(), dtype=real.dtype))
-        return names, tensors
-
-    def template(self, value: Any) -> Value:
-        """The output with Results for tensors and symbolic sizes; everything else as it is."""
-        if isinstance(value, tuple):
-            return tuple(self.template(item) for item in value)
-        if isinstance(value, list):
-            return [self.template(item) for item in value]
-        if isinstance(value, dict):
-            return {key: self.template(item) for key, item in value.items()}
-        if isinstance(value, torch.Tensor | torch.SymInt):
-            node = self.recorder.node(value)
-            if isinstance(node, int):
-                return node
-            self.results.append(node)
-            return Result(len(self.results) - 1)
-        if isinstance(value, torch.SymFloat | torch.SymBool):
-            raise Specialized(f"a symbolic {type(value).__name__} in the output")
-        return from_torch(value)
-
-    def imported(self, tools: Toolchain) -> Imported:
-        """Hand the recorded graph to torch-mlir's importer; raises Unsupported for what it does not take."""
-        mutated: dict[str, int] = {}
-        for name, tensor in self.written.items():
-            mutated[name] = len(self.results)
-            self.results.append(self.recorder.node(tensor))
-        if not self.results:
-            raise Unsupported("import: the program returns no tensor")
-        self.recorder.graph.output(tuple(self.results))
-        drop_dead_calls(self.recorder.graph)
-        if any(node.target is torch.ops.aten.as_strided.default for node in self.recorder.graph.nodes):
-            # The importer rewrites as_strided by index tensors, which it hangs on the graph's module.
-            self.owner = torch.fx.GraphModule(torch.nn.Module(), self.recorder.graph)
-        importer = FxImporter(context=tools.context, config_check=False)
-        with importer_errors(), tools.collect():
-            importer.import_stateless_graph(self.recorder.graph, func_name="main")
-        route = f"{self.route}+functionalized" if self.functional else self.route
-        return Imported(
-            importer.module,
-            route,
-            tuple(self.recorder.arguments),
-            self.output,
-            mutated,
-            {name: tensor_from_torch(value) for name, value in (self.state | self.recorder.literals).items()},
-            dynamic=self.symbols is not None,
-        )
-
-
-class _Functionalization(FunctionalTensorMode):  # type: ignore[no-untyped-call]
-    """FunctionalTensorMode over our recorder, which keeps none of the proxies that this hook annotates for view replay."""
-
-    def _sync_view_replay_annotations(self, args: Any, kwargs: Any) -> None:
-        pass
-
-
-def _unwrap(wrapper: FunctionalTensor) -> torch.Tensor:
-    torch._sync(wrapper)  # type: ignore[attr-defined, no-untyped-call]
-    return torch._from_functional_tensor(wrapper.elem)
-
-
-@contextlib.contextmanager
-def importer_errors() -> Any:
-    """FxImporter's exceptions as Unsupported: it raises plain Python errors for what it cannot express."""
-    try:
-        yield
-    except (NotImplementedError, RuntimeError, TypeError, ValueError, KeyError, AssertionError, IndexError, ir.MLIRError) as error:
-        text = str(error).strip().split("\n")[0]
-        raise Unsupported(f"import: FxImporter: {type(error).__name__}: {text}") from error
-
-
-def drop_dead_calls(graph: torch.fx.Graph) -> None:
-    """Erase calls whose results nobody reads, as torch.export does."""
-    for node in reversed(graph.nodes):
-        if node.op == "call_function" and not node.users:
-            graph.erase_node(node)
-
-
-def fake_tensor(spec: TensorSpec, binding: Mapping[str, Any]) -> Any:
-    """An empty tensor with the shape and layout of `spec`; sizes may be symbolic. Call it inside a FakeTensorMode."""
-    dtype = TORCH_DTYPES[spec.dtype]
-    shape = spec.concrete_shape(binding)
-    if spec.strides is not None:
-        return torch.empty_strided(shape, spec.strides, dtype=dtype)
-    order = spec.order if spec.order is not None else tuple(range(len(shape)))
-    memory = torch.empty([1 if dim in spec.expanded else shape[dim] for dim in order], dtype=dtype)
-    if spec.order is not None:
-        memory = memory.permute([order.index(dim) for dim in range(len(shape))])
-    return memory.expand(shape) if spec.expanded else memory
-
-
-def state_names(module: torch.nn.Module) -> list[str]:
-    """The local names of a module's parameters and buffers."""
-    return [name for name, _ in module.named_parameters()] + [name for name, _ in module.named_buffers()]
-
-
-def set_state(module: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Put plain tensors in the place of a module's parameters and buffers."""
-    for name, tensor in state.items():
-        path, _, local = name.rpartition(".")
-        owner = module.get_submodule(path)
-        if local in owner._parameters:
-            owner._parameters[local] = tensor  # type: ignore[assignment]
-        else:
-            owner._buffers[local] = tensor
-    for part in module.modules():
-        if isinstance(part, torch.nn.RNNBase):
-            part._flat_weights = [getattr(part, name) for name in part._flat_weights_names]

@@ -16,7 +16,8 @@ from harness.backends.torch_mlir import warmup
 from harness.backends.torch_mlir.boundary import WRAPPER_PASSES, carries_bfloat16, wrap_bfloat16
 from harness.backends.torch_mlir.codegen import set_cheap_codegen
 from harness.backends.torch_mlir.declared import Claim, result_claims
-from harness.backends.torch_mlir.importing import Imported, Result, import_case
+from harness.backends.torch_mlir.imported import Imported, Result
+from harness.backends.torch_mlir.importing import import_case
 from harness.backends.torch_mlir.jit import Executable
 from harness.backends.torch_mlir.pipelines import (
     LINALG_PASSES,
@@ -126,13 +127,13 @@ class LinalgBackend:
         dynamic = bool(case.program.symbols()) and bool(job.options.get("dynamic", True))
         tried: list[Outcome] = []
         for name, symbolic in attempts(route, dynamic):
-            if name == "export" and any(not import_failed(outcome) for outcome in tried):
+            if name == "raw" and tried and not all(map(import_failed, tried)):
                 break
             outcome = self._attempt(case, job, progress, route=name, dynamic=symbolic, until=until)
             if outcome is None:
                 continue
             tried.append(outcome)
-            if not worth_another_route(outcome):
+            if outcome.status is not Status.UNSUPPORTED:
                 break
         return best(tried)
 
@@ -225,21 +226,17 @@ class LinalgBackend:
 def attempts(route: str, dynamic: bool) -> tuple[tuple[str, bool], ...]:
     """The routes to try in turn, each with whether sizes stay symbolic.
 
-    `auto` begins with the table that torch-mlir gives its users, since what it finds is found on their route too; it
-    costs no more than raw. torch.export is slow and comes last, where our own tracing could not import the case.
+    `auto` takes the decomposition table that torch-mlir gives its users, so that what is found is found on their route
+    too; it costs no more than raw. Raw is for what cannot be imported so. torch.export, at ten times the price of all the
+    rest, is only for those who ask.
     """
-    routes = ("decomposed", "raw", "export") if route == "auto" else (route,)
+    routes = ("decomposed", "raw") if route == "auto" else (route,)
     return tuple((name, symbolic) for name in routes for symbolic in ((True, False) if dynamic else (False,)))
 
 
 def import_failed(outcome: Outcome) -> bool:
     """Whether torch-mlir's passes saw nothing of the case."""
     return outcome.status is Status.UNSUPPORTED and outcome.message.startswith("import:")
-
-
-def worth_another_route(outcome: Outcome) -> bool:
-    """Whether a failed route says little of the others: a refusal, or a failed pass, but no result and no crash."""
-    return outcome.status in (Status.UNSUPPORTED, Status.ERROR)
 
 
 def best(tried: Sequence[Outcome]) -> Outcome:

@@ -103,14 +103,23 @@ class Emitted:
 
 
 class StageFailure(Exception):
-    """A stage did not get through: the errors it emitted, and whether it left invalid IR behind."""
+    """A stage did not get through: the errors it emitted, whether it left invalid IR behind, and the torch operators left."""
 
-    def __init__(self, stage: str, emitted: tuple[Emitted, ...], *, invalid_ir: bool = False, reason: str = "") -> None:
+    def __init__(
+        self,
+        stage: str,
+        emitted: tuple[Emitted, ...],
+        *,
+        invalid_ir: bool = False,
+        remaining: tuple[str, ...] = (),
+        reason: str = "",
+    ) -> None:
         errors = [item.message for item in emitted if item.severity == "error"]
         super().__init__("\n".join(errors) or reason or f"{stage} failed without a word")
         self.stage = stage
         self.emitted = emitted
         self.invalid_ir = invalid_ir
+        self.remaining = remaining
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -118,6 +127,7 @@ class StageFailure(Exception):
         return tuple(dict.fromkeys(name for item in self.emitted if item.severity == "error" for name in item.names))
 
 
+_TORCH_OPERATOR = re.compile(r"= \"?(torch\.(?:aten|prims|operator)\b[\w.]*)")
 _LOCATION_NAME = re.compile(r'"([^"]+)":\d+:\d+')
 
 
@@ -184,5 +194,6 @@ class Toolchain:
                 manager.run(module.operation)
             except ir.MLIRError as error:
                 broken = bool(self.invalid(module))
-                raise StageFailure(stage, tuple(emitted), invalid_ir=broken, reason=str(error)) from error
+                remaining = () if broken else tuple(dict.fromkeys(_TORCH_OPERATOR.findall(module.operation.get_asm())))
+                raise StageFailure(stage, tuple(emitted), invalid_ir=broken, remaining=remaining, reason=str(error)) from error
         return tuple(emitted)

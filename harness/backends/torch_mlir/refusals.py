@@ -67,5 +67,7 @@ def classify(failure: StageFailure, earlier: Sequence[str]) -> tuple[Failure, st
     if earlier and not any(is_refusal(message) for message in earlier):
         return Failure.SILENT_ERROR, None
     if any(is_refusal(message) for message in (*errors, *earlier)):
-        return Failure.REFUSAL, refused_operator([*errors, *earlier])
+        # A last pass that only says that something is left over leaves nothing else of torch in the module.
+        left = failure.remaining[0] if len(failure.remaining) == 1 else None
+        return Failure.REFUSAL, refused_operator([*errors, *earlier]) or left
     return Failure.PASS_FAILURE, None

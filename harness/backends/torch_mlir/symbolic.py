@@ -24,7 +24,7 @@ class SymbolicSizes:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._env = ShapeEnv(specialize_zero_one=False, duck_shape=False)
+        self._env = ShapeEnv(specialize_zero_one=False, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
         self._symbols: dict[str, sympy.Symbol] = {}
         self.binding: dict[str, torch.SymInt] = {}
         for name, hint in case.calls[0].binding.items():

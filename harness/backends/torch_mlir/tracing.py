@@ -14,6 +14,7 @@ import sympy
 import torch
 import torch.fx
 from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._sympy.functions import CleanDiv, FloorDiv
 
@@ -30,6 +31,10 @@ class Untraceable(Exception):
 
 class Mutates(Untraceable):
     """An operator that writes to its argument: the function must be functionalized first."""
+
+
+class DataDependent(Untraceable):
+    """A result whose size or value depends on data: it needs symbols of its own."""
 
 
 class Specialized(Untraceable):
@@ -70,10 +75,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def argument(self, name: str, value: FakeTensor) -> None:
         """Declare a tensor argument of the function."""
-        node = self._placeholder(name, value)
-        for dim, size in enumerate(value.shape):
-            if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None:
-                self._carriers.setdefault(size.node.expr, (node, dim))
+        self._placeholder(name, value)
 
     def _placeholder(self, name: str, value: torch.Tensor) -> torch.fx.Node:
         node = self.graph.placeholder(name.replace(".", "_"))
@@ -82,9 +84,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._bind(value, node)
         return node
 
-    def _bind(self, value: object, node: torch.fx.Node) -> None:
+    def _bind(self, value: torch.Tensor, node: torch.fx.Node) -> None:
         self._nodes[id(value)] = node
         self._alive.append(value)
+        for dim, size in enumerate(value.shape):
+            if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None:
+                self._carriers.setdefault(size.node.expr, (node, dim))
 
     def _emit(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: object) -> torch.fx.Node:
         node = self.graph.call_function(target, args, kwargs)
@@ -114,6 +119,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func in _SAME_VALUE:
             self._bind(result, self._map(args[0]))
             return result
+        if result is None:
+            return None  # an assertion; the importer leaves them out
         node = self._emit(func, self._map(args), self._map(kwargs), list(result) if isinstance(result, list | tuple) else result)
         if isinstance(result, list | tuple):
             for index, item in enumerate(result):
@@ -121,6 +128,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._bind(item, self._emit(operator.getitem, (node, index), {}, item))
         elif isinstance(result, torch.Tensor):
             self._bind(result, node)
+        elif isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
+            self._sizes[result.node.expr] = node
+            # The importer asks the tensor that is read for this; it asks nobody else.
+            self.node(args[0]).meta["tensor_meta"] = _extract_tensor_metadata(args[0])
         else:
             raise Untraceable(f"{func} returns a {type(result).__name__}")
         return result
@@ -152,6 +163,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(value, dict):
             return {key: self._map(item) for key, item in value.items()}
         if isinstance(value, torch.SymFloat | torch.SymBool):
+            if value.node.expr in self._sizes:
+                return self._sizes[value.node.expr]
             raise Specialized(f"a symbolic {type(value).__name__} as an operator's argument")
         return value
 
