@@ -18,7 +18,7 @@ from harness.engine.evaluate import Evaluation, Evaluator, executions
 from harness.engine.investigate import Dropped, Explained, Finding, Investigator, ReplayingRunner
 from harness.engine.settings import CampaignSettings
 from harness.engine.support import support_rows
-from harness.errors import FxdiffError
+from harness.errors import UsageError
 from harness.model.case import Case, Origin
 from harness.model.outcome import Outcome, Status
 from harness.model.verdict import Verdict
@@ -231,15 +231,17 @@ class Campaign:
     ) -> None:
         try:
             result = investigator.investigate(evaluation, target, verdict)
-        except FxdiffError as error:
-            self._tell(events.HarnessFault(index, evaluation.id, target.name, f"investigation failed: {error}", traceback.format_exc()))
-            return
-        if isinstance(result, Explained):
-            self._hit(index, evaluation, target, result.bug)
-        elif isinstance(result, Dropped):
-            self._tell(events.Discarded(index, evaluation.id, target.name, verdict.kind.value, result.reason))
-        else:
-            self._save(index, evaluation, origin, result)
+            if isinstance(result, Explained):
+                self._hit(index, evaluation, target, result.bug)
+            elif isinstance(result, Dropped):
+                self._tell(events.Discarded(index, evaluation.id, target.name, verdict.kind.value, result.reason))
+            else:
+                self._save(index, evaluation, origin, result)
+        except UsageError:
+            raise  # the log or the disk: nothing that follows could be kept
+        except Exception as error:  # a fault of ours in one finding costs that finding, and is shown, not the night
+            message = f"investigation of {verdict.kind.value} failed: {type(error).__name__}: {error}"
+            self._tell(events.HarnessFault(index, evaluation.id, target.name, message, traceback.format_exc()))
 
     def _hit(self, index: int, evaluation: Evaluation, target: TargetSpec, bug: KnownBug) -> None:
         self._tell(events.KnownHit(index, evaluation.id, target.name, bug.signature, bug.link))
