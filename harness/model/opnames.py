@@ -105,6 +105,7 @@ _ATEN = {
     "_local_scalar_dense": "item",
     "log_sigmoid": "logsigmoid",
     "native_dropout": "dropout",
+    "col2im": "fold",
     "constant_pad_nd": "pad",
     "reflection_pad1d": "pad",
     "reflection_pad2d": "pad",
@@ -139,6 +140,7 @@ _MODULES = {
     "RReLU": "rrelu",
     "SmoothL1Loss": "smooth_l1_loss",
     "Softmax2d": "softmax",
+    "Unfold": "im2col",
     "Upsample": "interpolate",
     "UpsamplingBilinear2d": "interpolate",
     "UpsamplingNearest2d": "interpolate",
@@ -195,14 +197,16 @@ def canonical_target(op: str, target: str, cls: str | None = None) -> str:
         return op
     namespace, _, name = target.rpartition(".")
     if namespace in ("operator", "_operator"):
-        return _python_name(name.strip("_") if name.startswith("__") else name)
+        return _python_name(name.strip("_") or name if name.startswith("__") else name)
     if target.startswith("torch.ops."):
         target = target.removeprefix("torch.ops.")
         namespace, _, name = target.rpartition(".")
-    if target.startswith("aten."):
+    if target.startswith("aten.") and len(target) > 5:
         return _function_name(target.split(".")[1], aten=True)
     if namespace in ("torch.linalg", "torch.special", "torch.fft"):
         return _function_name(f"{namespace.removeprefix('torch.')}_{name}")
+    if target == "torch.nn.functional.unfold":
+        return "im2col"  # Tensor.unfold is another operator
     if namespace in ("torch.nn.functional", "torch._C._nn", "torch", "torch.Tensor", "torch._C._TensorBase", "torch._VF", ""):
         return _function_name(name)
     return _foreign_name(target)
@@ -225,11 +229,11 @@ def _python_name(name: str) -> str:
 def _function_name(name: str, *, aten: bool = False) -> str:
     if name in _ALIASES:
         return _ALIASES[name]
-    if name.startswith("__") and name.endswith("__"):
+    if name.startswith("__") and name.endswith("__") and len(name) > 4:
         return _dunder_name(name[2:-2])
     if aten and name in _ATEN:
         return _ATEN[name]
-    if name.endswith("_") and not name.startswith("_"):
+    if name.endswith("_") and not name.startswith("_") and not name.endswith("__"):
         return _function_name(name[:-1], aten=aten) + "_"
     return name
 
@@ -262,7 +266,7 @@ def _module_name(cls: str) -> str:
 
 def _foreign_name(target: str) -> str:
     parts = [part for part in target.split(".") if part not in ("default", "ops")]
-    return f"{parts[0]}.{parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"{parts[0]}.{parts[-1]}" if len(parts) > 1 else "".join(parts) or target
 
 
 def _in_place(name: str, args: tuple[Value, ...], kwargs: Mapping[str, Value], form: int) -> str:

@@ -106,7 +106,7 @@ def is_structural(node: Node, trace: NodeTrace) -> bool:
 
 
 def _run_unit(oneflow: Any, call: int, unit: list[Step], seen: dict[object, NodeResult], progress: Progress) -> list[NodeResult]:
-    scope = _Scope(TensorMaker(oneflow, [source.tensor for step in unit for source in step.sources.values()]))
+    scope = _Scope(oneflow, TensorMaker(oneflow))
     results: list[NodeResult] = []
     failed: str | None = None
     for step in unit:
@@ -131,10 +131,15 @@ def _run_unit(oneflow: Any, call: int, unit: list[Step], seen: dict[object, Node
     return results
 
 
+class _Astray(Exception):
+    """A node cannot run because an earlier one of its unit returned something else than the reference did."""
+
+
 class _Scope:
     """The tensors of one unit: what its nodes computed so far, and what came from outside, made once."""
 
-    def __init__(self, maker: TensorMaker) -> None:
+    def __init__(self, oneflow: Any, maker: TensorMaker) -> None:
+        self._tensor_type = oneflow.Tensor
         self._maker = maker
         self._outside: dict[tuple[str, tuple[Value, ...]], Any] = {}
         self.inside: dict[str, Any] = {}
@@ -143,8 +148,13 @@ class _Scope:
         """The OneFlow tensor behind an operand."""
         if source.node in self.inside:
             value = self.inside[source.node]
-            for step in source.path:
-                value = value[step]
+            try:
+                for step in source.path:
+                    value = value[step]
+            except (TypeError, LookupError) as error:
+                raise _Astray(f"reads {source.node}, which returned another structure") from error
+            if not isinstance(value, self._tensor_type):
+                raise _Astray(f"reads {source.node}, which returned a {type(value).__name__} for a tensor")
             return value
         key = (source.node, source.path)
         if key not in self._outside:
@@ -166,6 +176,8 @@ def _run_step(oneflow: Any, call: int, step: Step, scope: _Scope) -> NodeResult:
         operands = {operand: scope.tensor(source) for operand, source in step.sources.items()}
     except OneFlowUnsupported as error:
         return NodeResult(name, call, Status.UNSUPPORTED, message=str(error))
+    except _Astray as error:
+        return NodeResult(name, call, Status.INCONCLUSIVE, message=str(error))
     try:
         value = execute(step.plan, operands)
         session.synchronize(oneflow)

@@ -10,29 +10,34 @@ import re
 from harness.backends.oneflow.translate.plan import Plan
 from harness.model.outcome import Status
 
-_NO_KERNEL = re.compile(
-    r"op_kernel_not_found|no kernel|Cannot find the kernel matching|kernel.{0,40}not (?:been )?(?:registered|found)", re.I
-)
+_NO_KERNEL = re.compile(r"op_kernel_not_found|Cannot find the kernel matching")
 _DTYPE = re.compile(
-    r"only support\w* (?:the )?\w*(?:data ?type|dtype|float|int|bool|half)|dtype.{0,60}not support|not support.{0,60}(?:data ?type|dtype)"
-    r"|data type.{0,60}is not valid|unsupported (?:data ?type|dtype)|invalid dtype|expected (?:floating|scalar type)",
-    re.I,
+    r"InferDataType Failed|Only support floating or integral data type|only supports? .{0,40}(?:dtypes?|data type|floating|integ)"
+    r"|is only implemented on .{0,40}tensors|expected scalar type|data ?type .{0,20}is not valid|dtype .{0,40}not support"
+    r"|expected common dtype to be|can't be cast to the desired output type|can only calculate the \w+ of floating types"
+    r"|data type should be",
+    re.IGNORECASE,
 )
-_REFUSED = re.compile(r"not (?:yet )?(?:support|implement)|unsupported|unimplemented|todo|is not available", re.I)
+_REFUSED = re.compile(
+    r"not (?:yet )?(?:support|implement)|unsupported|unimplemented|only supports? |for now |only accepts? \dD|expected \d-dimensional"
+    r"|dim\w* .{0,20}must (?:be )?(?:larger|greater) than|must be \"\w+\" or ",
+    re.IGNORECASE,
+)
 _SIGNATURE = re.compile(
-    r"unexpected keyword|positional arguments? but|required positional|required keyword|missing \d+ required"
+    r"unexpected keyword|positional arguments? but|required positional|required keyword|missing (?:\d+ )?required"
     r"|invalid combination of arguments|argument '?\w+'? must be|got multiple values|takes (?:no|at most|exactly|from) "
-    r"|is an invalid keyword argument|keyword-only",
-    re.I,
+    r"|invalid keyword argument|keyword-only",
 )
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_PLACE = re.compile(r"^\s*File \"[^\"]*\", line \d+, in .*$|^\s*Debug information.*$", re.M)
+_FRAME = re.compile(r'^ *File "[^"]*", line \d+, in [^\n]*\n(?! *File "| *Error Type)[^\n]*\n?', re.MULTILINE)
+_LAST_FRAME = re.compile(r'^ *File "[^"]*", line \d+, in [^\n]*$', re.MULTILINE)
+_COUNTED = re.compile(r"^ *op_name: .*$", re.MULTILINE)
 
 
 def clean(message: str) -> str:
-    """A message of OneFlow's without colours and build-machine paths, its blank lines dropped."""
-    text = _PLACE.sub("", _ANSI.sub("", message))
-    return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
+    """A message of OneFlow's without colours, its C++ frames with build-machine paths, and running numbers of operators."""
+    text = _COUNTED.sub("", _LAST_FRAME.sub("", _FRAME.sub("", _ANSI.sub("", message))))
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def classify(error: BaseException, plan: Plan) -> str:
@@ -41,19 +46,18 @@ def classify(error: BaseException, plan: Plan) -> str:
     Python's operators take their arguments as the user wrote them, so a signature that does not match there is OneFlow's
     refusal; everywhere else an adapter chose the arguments, and a mismatch is the adapter's.
     """
-    message = clean(str(error))
+    return classify_message(type(error), clean(str(error)), only_operators=all(c.path.startswith("operator.") for c in plan.invocations()))
+
+
+def classify_message(kind: type[BaseException], message: str, *, only_operators: bool) -> str:
+    """`classify` from an exception's type and its clean message."""
     if _NO_KERNEL.search(message):
         return "no-cpu-kernel"
-    if isinstance(error, NotImplementedError):
-        return "refused"
-    if isinstance(error, TypeError) and _SIGNATURE.search(message):
-        only_operators = all(call.path.startswith("operator.") for call in plan.invocations())
+    if issubclass(kind, TypeError) and (_SIGNATURE.search(message) or "unsupported operand type" in message):
         return "signature" if only_operators else "adapter"
-    if isinstance(error, TypeError) and "unsupported operand type" in message:
-        return "signature"
     if _DTYPE.search(message):
         return "dtype"
-    if _REFUSED.search(message):
+    if issubclass(kind, NotImplementedError) or _REFUSED.search(message):
         return "refused"
     return "error"
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from harness.backends.oneflow.errors import OneFlowUnsupported
 from harness.backends.oneflow.operands import Source, arguments, state_operands
-from harness.backends.oneflow.translate import translate
-from harness.backends.oneflow.translate.plan import render_plan
+from harness.backends.oneflow.translate import FLOW_DTYPES, translate
+from harness.backends.oneflow.translate.plan import render, render_plan
 from harness.model.case import Case
+from harness.model.dtypes import widen
 from harness.model.outcome import NodeTrace
 from harness.model.program import Node
+from harness.model.values import Tensor, contiguous_strides, storage_size
 
 
 def render_call(node: Node, trace: NodeTrace, *, case: Case | None = None, result: str = "result") -> str:
@@ -31,3 +34,27 @@ def call_tensors(node: Node, trace: NodeTrace, *, case: Case | None = None) -> d
     if node.op == "call_module" and case is not None:
         sources.update(state_operands(case.module_state(node.target))[1])
     return sources
+
+
+def render_tensor(name: str, tensor: Tensor) -> str:
+    """A line of source that makes a tensor with its values, dtype and strides in the variable `name`, out of numbers alone.
+
+    Raises OneFlowUnsupported for a dtype that OneFlow does not have.
+    """
+    if tensor.dtype not in FLOW_DTYPES:
+        raise OneFlowUnsupported("dtype", f"OneFlow 0.9.0 has no dtype {tensor.dtype}")
+    dtype = f"oneflow.{FLOW_DTYPES[tensor.dtype]}"
+    strides = tensor.strides
+    # OneFlow cannot take strided bfloat16 from outside, so values.TensorMaker makes it contiguous, and so does this.
+    if strides is None or strides == contiguous_strides(tensor.shape) or tensor.dtype == "bfloat16":
+        numbers = widen(tensor.array(), tensor.dtype).tolist()
+        return f"{name} = oneflow.tensor({_numbers(numbers)}, dtype={dtype})"
+    size = storage_size(tensor.shape, strides, 0)
+    elements = Tensor(tensor.dtype, (size,), tensor.data, (1,), tensor.offset).array().tolist()
+    return f"{name} = oneflow.tensor({_numbers(elements)}, dtype={dtype}).as_strided({tensor.shape!r}, {strides!r})"
+
+
+def _numbers(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_numbers(item) for item in value) + "]"
+    return render(value)

@@ -130,6 +130,7 @@ class _Call:
         return map_leaves(value, leaf)
 
     def _run_node(self, node: Node) -> Any:
+        self._expect_tensors(node)
         args, kwargs = self._lookup(node.args), self._lookup(dict(node.kwargs))
         if node.op == "call_function" and node.target.startswith("operator.") and not self._needs_oneflow(node, args):
             return getattr(operator, node.target.removeprefix("operator."))(*args, **kwargs)
@@ -139,6 +140,11 @@ class _Call:
         except OneFlowUnsupported as error:
             raise _Stopped(Status.UNSUPPORTED, node.name, self._call, str(error)) from error
         return self._checked(node.name, plan, lambda: self._execute(node, plan, operands))
+
+    def _expect_tensors(self, node: Node) -> None:
+        for name in node.inputs():
+            if self._values[name] is None:
+                raise _Stopped(Status.ERROR, name, self._call, f"returned None, and {node.name} reads it")
 
     def _needs_oneflow(self, node: Node, args: tuple[Any, ...]) -> bool:
         if node.target == "operator.getitem":

@@ -31,7 +31,7 @@ op(
     "softmax log_softmax",
     form("input: T, dim: i, *, dtype: D = None, out=None", "oneflow.{}(input, dim)"),
     form("input: T, dim: i, dtype: D", "oneflow.{}(input, dim)"),
-    form("input: T, dim: i, half_to_float: b", "oneflow.{}(input, dim)"),
+    form("input: T, dim: i, half_to_float: b = False", "oneflow.{}(input, dim)"),
     form("input: T, dim: i = None, _stacklevel: i = 3, dtype: D = None", "oneflow.{}(input, dim)"),
 )
 

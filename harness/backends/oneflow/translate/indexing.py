@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from harness.backends.oneflow.translate.plan import Expr, Invocation
-from harness.backends.oneflow.translate.registry import form, op
+from harness.backends.oneflow.translate.plan import Expr, FlowDType, Invocation
+from harness.backends.oneflow.translate.registry import form, op, refuse
 
 op("index_select", form("input: T, dim: i, index: T, *, out=None", "oneflow.index_select(input, dim, index)"))
 op("gather", form("input: T, dim: i, index: T, *, sparse_grad: b = False, out=None", "oneflow.gather(input, dim, index)"))
@@ -13,7 +13,8 @@ op("masked_select", form("input: T, mask: T, *, out=None", "oneflow.masked_selec
 op("masked_fill", form("input: T, mask: T, value: s", "oneflow.masked_fill(input, mask, value)"))
 op("masked_fill_", form("input: T, mask: T, value: s", "input.masked_fill_(mask, value)"))
 op("nonzero", form("input: T, *, out=None, as_tuple: b = False", "oneflow.nonzero(input, as_tuple)"))
-op("argwhere", form("input: T", "oneflow.argwhere(input)"))
+# OneFlow's indices are int32 unless asked for otherwise.
+op("argwhere", form("input: T", lambda a: Invocation("oneflow.argwhere", (a.input,), {"dtype": FlowDType("int64")})))
 _SCATTER = (
     form("input: T, dim: i, index: T, src: T, *, reduce: S = None", lambda a: _scatter(a, a.src)),
     form("input: T, dim: i, index: T, value: s, *, reduce: S = None", lambda a: _scatter(a, a.value)),
@@ -56,11 +57,20 @@ op(
     ),
 )
 op("bincount", form("input: T, weights=None, minlength: i = 0", "oneflow.bincount(input, weights, minlength)"))
+
+
+def _unique(a: SimpleNamespace) -> Expr:
+    if a.dim is not None:
+        raise refuse("unique", f"dim={a.dim}")
+    how = {"sorted": a.sorted, "return_inverse": a.return_inverse, "return_counts": a.return_counts, "dtype": FlowDType("int64")}
+    return Invocation("oneflow.unique", (a.input,), how)
+
+
 op(
     "unique",
     form(
-        "input: T, sorted: b = True, return_inverse: b = False, return_counts: b = False, dim=None",
-        "oneflow.unique(input, sorted=sorted, return_inverse=return_inverse, return_counts=return_counts)",
+        "input: T, sorted: b = True, return_inverse: b = False, return_counts: b = False, dim: i = None",
+        _unique,
     ),
 )
 op("getitem", form("input: T, index", "operator.getitem(input, index)"))

@@ -68,7 +68,7 @@ op(
 op(
     "quantile",
     form(
-        "input: T, q: s, dim: i = None, keepdim: b = False, *, interpolation: S = 'linear', out=None",
+        "input: T, q: s, dim: i, keepdim: b = False, *, interpolation: S = 'linear', out=None",
         lambda a: call("oneflow.quantile", a.input, a.q, dim=a.dim, keepdim=a.keepdim, interpolation=a.interpolation),
     ),
 )
