@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from harness.model.case import Case
 from harness.model.dtypes import DTYPES
 from harness.model.opnames import canonical
@@ -20,7 +22,7 @@ from oracles.exactness import contraction, is_exact
 from oracles.margins import edge, has_ties, margin, out_of_range, writes_twice
 from oracles.operands import Operands, has_nonfinite
 from oracles.policy import Policy
-from oracles.spans import epsilon, largest, measure_value
+from oracles.spans import epsilon, largest, measure_value, parts
 
 _LOW_PRECISION = 2.0**-10
 _LOW_PRECISION_ULPS = 6.0
@@ -83,6 +85,8 @@ def whole(graded: Graded) -> Grade:
 def node_grade(operands: Operands, inputs: Mapping[str, Grade], policy: Policy) -> Graded:
     """The grade of one node's result, given those of what it reads; a pair for (values, indices)."""
     name = operands.name
+    if name in op.INDEPENDENT:
+        return EXACT
     before = join(inputs.values())
     special = set(before.special | has_nonfinite([*operands.tensors, *operands.outputs]))
     if out_of_range(operands):
@@ -92,13 +96,16 @@ def node_grade(operands: Operands, inputs: Mapping[str, Grade], policy: Policy) 
         doubt = doubt or f"{operands.node.name} is not determined"
     elif writes_twice(operands):
         doubt = doubt or f"{operands.node.name} writes one place twice"
+    elif name.startswith("conv") and has_nonfinite([*operands.tensors[1:2], *operands.state.values()]):
+        # Whether the zeros of the padding are multiplied by it, which gives NaN, or skipped is nowhere said.
+        doubt = doubt or f"{operands.node.name} has a weight that is not finite"
     elif name == "topk" and operands.argument(4, "sorted", True) is False:
         doubt = doubt or f"{operands.node.name} promises no order"
     own_exact = is_exact(operands)
     grade = replace(before, special=frozenset(special), doubt=doubt, peak=max(before.peak, operands.peak))
     grade = _carry(operands, inputs, grade)
     if not own_exact:
-        grade = _round(operands, grade, before, policy)
+        grade = _round(operands, inputs, grade, before, policy)
     return _steps(operands, grade, before, own_exact)
 
 
@@ -118,7 +125,7 @@ def _carry(operands: Operands, inputs: Mapping[str, Grade], grade: Grade) -> Gra
     return replace(grade, rough=rough * (2 if adds else 1), loose=max(rough, loose) * (2 if adds else 1))
 
 
-def _round(operands: Operands, grade: Grade, before: Grade, policy: Policy) -> Grade:
+def _round(operands: Operands, inputs: Mapping[str, Grade], grade: Grade, before: Grade, policy: Policy) -> Grade:
     name = operands.name
     dtypes = [tensor.dtype for tensor in (*operands.outputs, *operands.tensors)]
     eps = max((epsilon(tensor.dtype) for tensor in operands.outputs), default=0.0) or max(map(epsilon, dtypes), default=0.0)
@@ -138,10 +145,15 @@ def _round(operands: Operands, grade: Grade, before: Grade, policy: Policy) -> G
         scale = max([operands.peak, *(measure_value(tensor).peak for tensor in operands.tensors)])
         if name in ("prod", "cumprod"):
             ulps, scale = 2.0 * max(1, count), operands.peak
+        if name in op.NORMALIZATIONS:
+            scale = max(scale, operands.peak * amplification(operands))
     if name not in policy.tolerance and eps >= _LOW_PRECISION:
         ulps = min(ulps, _LOW_PRECISION_ULPS)
     rough = eps * ulps * min(scale / out, 1e30)
-    pointwise = eps * ulps * (1.0 if not before.exact else 0.0)
+    # Without a measured spread: a smooth function may keep the relative error of its operand, or the absolute one.
+    moved = max((measure_value(value).peak for ref, each in inputs.items() if not each.exact for value in operands.read(ref)), default=0.0)
+    moved *= before.loose + before.eps * before.ulps
+    pointwise = eps * ulps + moved * max(1.0, min(1 / out, 1e30)) if not before.exact else 0.0
     return replace(
         grade,
         exact=False,
@@ -152,6 +164,33 @@ def _round(operands: Operands, grade: Grade, before: Grade, policy: Policy) -> G
         peak=max(grade.peak, scale),
         overflows=grade.overflows or any(DTYPES[d].mantissa and max(grade.peak, scale) * 8 > largest(d) for d in dtypes),
     )
+
+
+def amplification(operands: Operands) -> float:
+    """How much a normalization magnifies its input's rounding: the largest magnitude over the spread of its group."""
+    source = operands.tensors[0]
+    if not source.shape or 0 in source.shape:
+        return 1.0
+    x = parts(source.array(), source.dtype).astype(np.float64)
+    if "layer_norm" in operands.name or operands.name == "rms_norm":
+        shape = operands.argument(1, "normalized_shape", source.shape[-1:])
+        rank = len(shape) if isinstance(shape, tuple | list) else 1
+        groups = x.reshape((-1, math.prod(source.shape[max(0, x.ndim - rank) :])))
+    elif operands.name == "batch_norm" or operands.name == "native_batch_norm":
+        groups = np.moveaxis(x, 1, 0).reshape((x.shape[1], -1)) if x.ndim > 1 else x.reshape((1, -1))
+    elif (
+        "group_norm" in operands.name
+        and isinstance(count := operands.argument(1, "num_groups"), int)
+        and x.size % (x.shape[0] * count) == 0
+    ):
+        groups = x.reshape((x.shape[0] * count, -1))
+    else:
+        groups = x.reshape((math.prod(x.shape[:2]), -1)) if x.ndim > 2 else x.reshape((1, -1))
+    small = operands.trace.kwargs.get("eps", 1e-5)
+    with np.errstate(all="ignore"):
+        ratios = np.abs(groups).max(axis=1) / np.sqrt(groups.var(axis=1) + (small if isinstance(small, float) else 1e-5))
+    finite = ratios[np.isfinite(ratios)]
+    return float(finite.max(initial=1.0))
 
 
 def _steps(operands: Operands, grade: Grade, before: Grade, own_exact: bool) -> Graded:

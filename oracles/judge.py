@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.model.case import Case
 from harness.model.dtypes import Array
 from harness.model.outcome import CallResult, NodeResult, Outcome, Status
-from harness.model.values import Tensor, Value, leaves, tensor_from_array
+from harness.model.values import Ref, Tensor, Value, leaves, tensor_from_array
 from harness.model.verdict import Kind, Severity, Verdict
 from oracles import contracts, status
 from oracles.history import EXACT, Grade, History, node_grade, part
@@ -164,10 +164,23 @@ class _Comparison:
                 result.name,
                 functools.partial(self._grade_of_node, operands, result),
                 functools.partial(_alike, operands),
-                {},
-                {},
+                *self._node_witnesses(operands, result.call),
             ):
                 yield self._at(verdict, result.call, result.name)
+
+    def _node_witnesses(self, operands: Operands, call: int) -> tuple[dict[str, Value], dict[str, Value]]:
+        """Twin and spread of a node that is an output and reads arguments alone: there they speak of the node itself."""
+        names = {node.name for node in self.case.program.placeholders}
+        if operands.trace.unit is not None or not names.issuperset(operands.node.inputs()):
+            return {}, {}
+        found = [at for at, leaf in leaves(self.case.program.output) if isinstance(leaf, Ref) and leaf.node == operands.node.name]
+        if not found:
+            return {}, {}
+        at, witness = found[0], self.reference.witness[call]
+        twin, spread = (
+            {path[len(at) :]: leaf for path, leaf in leaves(value) if path.startswith(at)} for value in (witness.twin, witness.spread)
+        )
+        return twin, spread
 
     def _grade_of_node(self, operands: Operands, result: NodeResult, path: str) -> Grade:
         if operands.trace.unit is not None and not operands.outputs:

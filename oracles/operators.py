@@ -25,6 +25,9 @@ MOVEMENT = names("""
     size numel dim stride shape result_type is_floating_point dtype device max_unpool1d max_unpool2d max_unpool3d
 """)
 
+# Takes nothing but shape and dtype from its tensors.
+INDEPENDENT = names("zeros_like ones_like full_like new_zeros new_ones new_full size numel dim shape stride dtype device is_floating_point")
+
 # Picks or folds values without rounding, and continuously.
 SELECTION = names("""
     abs neg relu relu6 hardtanh clamp clamp_min clamp_max maximum minimum fmax fmin max min amax amin aminmax sort topk kthvalue
@@ -88,7 +91,10 @@ INPUT_SCALED = names("""
     binary_cross_entropy binary_cross_entropy_with_logits gaussian_nll_loss poisson_nll_loss ctc_loss bce margin_ranking_loss
     triplet_margin_loss cosine_embedding_loss hinge_embedding_loss multi_margin_loss multilabel_margin_loss soft_margin_loss
     multilabel_soft_margin_loss prod cumprod lerp addcdiv addcmul
+    gelu mish tanhshrink softplus elu selu celu logsigmoid expm1 sinh atanh asinh log1p erfc logit hardswish hardsigmoid
 """)
+
+NORMALIZATIONS = names("layer_norm group_norm batch_norm instance_norm native_layer_norm native_group_norm native_batch_norm rms_norm")
 
 # Allowance of one application in units of the dtype's epsilon.
 DEFAULT_ULPS = 24.0
