@@ -53,6 +53,13 @@ PROFILES: dict[str, Profile] = {
     "exact": Profile("exact", lanes=(100, 0, 0)),
     "ordinary": Profile("ordinary", lanes=(0, 100, 0)),
     "special": Profile("special", lanes=(0, 0, 100)),
+    "smooth": Profile(
+        "smooth",
+        exclude=("family:comparison", "family:index", "family:inplace", "family:logic", "family:sort", "family:cast"),
+        dtypes=("float32", "float64"),
+        lanes=(0, 100, 0),
+        mode="grad",
+    ),
     "integers": Profile("integers", dtypes=("int64", "int32", "int8", "uint8", "bool"), lanes=(100, 0, 0)),
 }
 

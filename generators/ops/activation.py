@@ -141,10 +141,7 @@ def _dropout(b: Builder) -> None:
     assert b.op is not None
     x = b.pick(FLOATS, rank=(0, 4) if b.op.name == "dropout" else (4, 4))
     p = b.choices.choose((0.5, 0.1, 0.0))
-    if b.as_module:
-        node = b.module([x.ref], [p] if b.choices.coin(70) else [])
-    else:
-        node = b.call([x.ref], {"p": p, "training": False})
+    node = b.module([x.ref], [p] if b.choices.coin(70) else []) if b.as_module else b.call([x.ref], {"p": p, "training": False})
     b.result(node, x.dtype, x.dims, x.vals, alias=x, contiguous=x.contiguous)
 
 

@@ -169,16 +169,18 @@ _SHORTHANDS = {
 
 def _to(b: Builder) -> None:
     x = b.pick(ALL)
-    how = b.choices.below(3)
-    if how == 0:
-        name = b.choices.choose(tuple(_SHORTHANDS))
-        dtype = _SHORTHANDS[name]
-        node = b.call([x.ref], spelling=f".{name}")
-    else:
-        dtype = b.choices.choose(ALL)
-        node = b.call([x.ref, DType(dtype)]) if how == 1 else b.call([x.ref], {"dtype": DType(dtype)})
+    dtype = b.choices.choose(ALL)
+    node = b.call([x.ref, DType(dtype)]) if b.choices.coin(50) else b.call([x.ref], {"dtype": DType(dtype)})
     vals = cast_vals(b, x, dtype)
     b.result(node, dtype, x.dims, vals, contiguous=x.contiguous, alias=x if dtype == x.dtype else None)
+
+
+def _shorthand(b: Builder) -> None:
+    """x.float(), x.long() and their like."""
+    assert b.op is not None
+    x, dtype = b.pick(ALL), _SHORTHANDS[b.op.name]
+    vals = cast_vals(b, x, dtype)
+    b.result(b.call([x.ref]), dtype, x.dims, vals, contiguous=x.contiguous, alias=x if dtype == x.dtype else None)
 
 
 def _type_as(b: Builder) -> None:
@@ -208,6 +210,7 @@ OPS: tuple[OpSpec, ...] = (
     _spec("linspace", _linspace, dtypes=FLOATS),
     _spec("eye", _eye),
     _spec("scalar_tensor", _scalar_tensor, weight=1, dtypes=FLOATS),
-    _spec("to", _to, (".to",), 7, ALL, "cast"),
+    _spec("to", _to, (".to",), 6, ALL, "cast"),
+    *(_spec(name, _shorthand, (f".{name}",), 1, ALL, "cast") for name in _SHORTHANDS),
     _spec("type_as", _type_as, (".type_as",), 2, ALL, "cast"),
 )

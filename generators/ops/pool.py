@@ -114,10 +114,7 @@ def _avg_pool(b: Builder) -> None:
         clipped = False
     vals = ranges.total(x.vals, 64) if "divisor_override" in kwargs else x.vals.having(min(x.vals.lo, 0), max(x.vals.hi, 0))
     peak = x.vals.peak * 64
-    if (clipped and any(w.padding for w in windows)) or ceil:
-        vals = vals.rough(vals.lo, vals.hi)
-    else:
-        vals = ranges.mean(vals, (area,))
+    vals = vals.rough(vals.lo, vals.hi) if (clipped and any(w.padding for w in windows)) or ceil else ranges.mean(vals, (area,))
     b.result(_place(b, x, [kernel], kwargs), x.dtype, (*x.dims[:-spatial], *sizes), vals, contiguous=False, peak=peak)
 
 

@@ -162,8 +162,9 @@ def _deviation(b: Builder) -> None:
 def _norm(b: Builder) -> None:
     x = b.pick(FLOATS)
     dims, keepdim, kwargs = over(b, x, nonempty=True)
-    order = b.choices.choose((2, 1, float("inf"), 0, 3, 2.0, float("-inf")))
     assert b.op is not None
+    must(b.op.name != "norm" or len(dims) == 1 or "dim" not in kwargs)  # norm takes several dims for a matrix norm
+    order = b.choices.choose((2, 1, float("inf"), 0, 3, 2.0, float("-inf")))
     if order != 2 or b.choices.coin(50):
         kwargs["ord" if b.op.name == "linalg_vector_norm" else "p"] = order
     n = max(counts(b, [x.dims[d] for d in dims]))

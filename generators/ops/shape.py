@@ -165,10 +165,7 @@ def _expand(b: Builder) -> None:
     if b.op.name == "broadcast_to":
         args = size_args(tuple(dims))
     same_shape = len(dims) == x.rank and all(new is old for new, old in zip(dims, x.dims, strict=True))
-    if b.spelling == ".expand" and args and b.choices.coin(50):
-        node = b.call([x.ref, *args])
-    else:
-        node = b.call([x.ref, args])
+    node = b.call([x.ref, *args]) if b.spelling == ".expand" and args and b.choices.coin(50) else b.call([x.ref, args])
     b.result(node, x.dtype, tuple(dims), x.vals.repeated(), alias=x, contiguous=x.contiguous and same_shape, overlapping=not same_shape)
 
 

@@ -54,8 +54,9 @@ def unary(
 ) -> OpSpec:
     """Declare a pointwise function: `rule` bounds its values, `result` is `same`, `float` or `bool` dtype.
 
-    `aliases` says that it returns its argument itself. `discontinuous` functions only read values that every implementation computes alike. `arguments` draws further
-    positional and keyword arguments (a module takes them in its constructor) and the rule under them.
+    `discontinuous` functions only read values that every implementation computes alike. `aliases` says that the argument
+    itself is returned. `arguments` draws further positional and keyword arguments (a module takes them in its
+    constructor) and the rule under them.
     """
 
     def draw(b: Builder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -129,7 +130,8 @@ def check(drawn: Drawn, *, twin: bool = False) -> Report:
         arguments = build_arguments(drawn.case, number)
         checker = _Checker(drawn, index, report, twin, modules, arguments)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 run_program(drawn.case.program, arguments, modules, binding=drawn.case.calls[number].binding, observer=checker)
         except NodeFailed as error:
             report.rejected, report.node = str(error), error.node.name
