@@ -53,7 +53,8 @@ class TargetSpec:
 
     `entry` is `module:Class`; `environment` is `main` or `oneflow`; targets with one `zygote` share the warmed parent
     process of that name, which is itself forked from that of `parent_zygote` where one of its targets is in use.
-    `needs` is evidence that the reference must supply (`trace`). `family` groups targets for reports and signatures. A
+    `needs` is evidence that the reference must supply (`trace`). `modes` are the modes of cases that it honours: one without
+    `grad` runs the forward pass alone. `family` groups targets for reports and signatures. A
     target that is `faithful` is expected never to disagree.
     """
 
@@ -67,6 +68,7 @@ class TargetSpec:
     lockstep: bool = False
     default: bool = False
     parent_zygote: str = ""
+    modes: tuple[str, ...] = ("fwd",)
 
 
 _TARGETS: dict[str, TargetSpec] = {}
@@ -101,9 +103,19 @@ def load_backend(entry: str) -> Backend:
     return cast(Backend, cls())
 
 
-register(TargetSpec("eager", "harness.backends.eager:EagerBackend", "PyTorch eager, the reference", family="eager"))
+_EVERY_MODE = ("fwd", "grad", "train")
+
 register(
-    TargetSpec("eager:copy", "harness.backends.eager_copy:EagerCopyBackend", "eager again, in other layouts and threads", family="eager")
+    TargetSpec("eager", "harness.backends.eager:EagerBackend", "PyTorch eager, the reference", family="eager", modes=_EVERY_MODE),
+)
+register(
+    TargetSpec(
+        "eager:copy",
+        "harness.backends.eager_copy:EagerCopyBackend",
+        "eager again, in other layouts and threads",
+        family="eager",
+        modes=_EVERY_MODE,
+    )
 )
 register(
     TargetSpec(
