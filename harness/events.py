@@ -22,6 +22,14 @@ class RunStarted:
     missing: Mapping[str, str] = field(default_factory=dict)
     first_index: int = 0
     output: str = ""
+    imports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CaseStarted:
+    """A case is at work: where a run ends without warning, its log names the cases that it was at."""
+
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +104,15 @@ class FindingSaved:
     note: str = ""
 
 
+NOT_INVESTIGATED = "not investigated"
+
+
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """A disagreement that did not come back, or that turned out not to be one; with the reason."""
+    """A disagreement that did not come back, or that turned out not to be one; with the reason.
+
+    A reason that begins with NOT_INVESTIGATED says that the run ended first: a resumed run looks at the case again.
+    """
 
     index: int
     case: str
@@ -109,13 +123,17 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True)
 class HarnessFault:
-    """Something of ours went wrong with one case; never a finding, always shown."""
+    """Something of ours went wrong with one case; never a finding, always shown.
+
+    `kind` is that of the disagreement whose investigation failed, and empty where the case itself did.
+    """
 
     index: int
     case: str
     target: str
     message: str
     traceback: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +148,30 @@ class RunFinished:
     notes: Mapping[str, Value] = field(default_factory=dict)
 
 
-Event = RunStarted | CaseFinished | Disagreement | KnownHit | Investigating | FindingSaved | Discarded | HarnessFault | RunFinished
+Event = (
+    RunStarted
+    | CaseStarted
+    | CaseFinished
+    | Disagreement
+    | KnownHit
+    | Investigating
+    | FindingSaved
+    | Discarded
+    | HarnessFault
+    | RunFinished
+)
 EVENTS: dict[str, type[Event]] = {
     cls.__name__: cls
-    for cls in (RunStarted, CaseFinished, Disagreement, KnownHit, Investigating, FindingSaved, Discarded, HarnessFault, RunFinished)
+    for cls in (
+        RunStarted,
+        CaseStarted,
+        CaseFinished,
+        Disagreement,
+        KnownHit,
+        Investigating,
+        FindingSaved,
+        Discarded,
+        HarnessFault,
+        RunFinished,
+    )
 }

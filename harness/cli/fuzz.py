@@ -21,7 +21,6 @@ from harness.cli.exit_codes import ExitCode, epilog
 from harness.cli.parameters import Duration, Jobs, Megabytes, Range
 
 if TYPE_CHECKING:
-    from generators.profile import Profile
     from harness.cli.session import Session
     from harness.engine.campaign import Campaign
     from harness.reporting.tally import Tally
@@ -83,15 +82,15 @@ def fuzz_command(
     Results go to stdout, progress to stderr. Ctrl-C once stops cleanly, twice at once.
     """
     from generators.draw import GENERATOR_VERSION, draw_case
-
     from generators.profile import derive
     from generators.profile import profile as named_profile
     from harness import events
     from harness.cli.session import Session, consoles
     from harness.engine.campaign import Campaign
     from harness.engine.investigate import Effort
-    from harness.engine.rundir import RunDirectory
+    from harness.engine.rundir import LOG, RunDirectory
     from harness.engine.settings import CampaignSettings
+    from harness.errors import UsageError
     from harness.reporting.console import ConsoleReporter
     from harness.reporting.log import LogWriter
     from harness.reporting.tally import Tally
@@ -99,17 +98,39 @@ def fuzz_command(
     begun = time.monotonic()
     drawn = derive(named_profile(profile), ops=ops, exclude=exclude, dtypes=dtypes, max_nodes=max_nodes)
     first, tally = 0, Tally()
+    out, err = consoles(no_color=no_color)
+    verbosity = verbose - quiet
+    folder: RunDirectory | None = None
     if resume:
-        seed, drawn, first, tally = _resumed(output, seed)
+        if output is None:
+            raise UsageError("--resume needs the folder of the run to go on with: --output DIR")
+        if not (output / LOG).is_file():
+            raise UsageError(f"--resume: {output} holds no earlier run")
+        folder = RunDirectory(output, resume=True)
+        tally = _account(output / LOG)
+        assert tally.started is not None
+        earlier = tally.started
+        _refuse_other("--seed", seed, earlier.seed, output)
+        _refuse_other("--target", targets or None, earlier.targets, output)
+        seed, drawn, targets, first = earlier.seed, named_profile(earlier.profile), earlier.targets, earlier.first_index
+        imports = tuple(dict.fromkeys((*earlier.imports, *imports)))
+        if tally.in_flight and verbosity >= 0:
+            again = ", ".join(map(str, tally.in_flight))
+            err.print(f"cases that the earlier run was at when it ended are run again: {again}", highlight=False, soft_wrap=True)
     if seed is None:
         seed = random.SystemRandom().randrange(2**31)
     if cases is not None:
         first, max_cases = cases[0], cases[1] - cases[0] + 1
     session = Session.open(targets, required=required, imports=imports, case_seconds=case_timeout, memory_mb=memory_limit)
-    folder = RunDirectory(output or _default_output(seed), resume=resume)
-    out, err = consoles(no_color=no_color)
-    log = LogWriter(folder.log)
-    verbosity = verbose - quiet
+    try:
+        versions = session.versions()
+        if folder is None:
+            folder = RunDirectory(output or _default_output(seed))
+        log = LogWriter(folder.log)
+        known = session.known_bugs(corpus, folder.findings, folder.unproven)
+    except BaseException:
+        session.close()
+        raise
     console = ConsoleReporter(tally, out=out, err=err, verbosity=verbosity, budget=time_budget)
 
     def listener(event: events.Event) -> None:
@@ -126,6 +147,7 @@ def fuzz_command(
         time_budget=time_budget,
         first_index=first,
         max_cases=max_cases,
+        skip=tally.settled,
         max_findings=max_findings,
         effort=Effort(minimize=not no_minimize, seconds=min(60.0, time_budget) if time_budget is not None else 60.0),
         command=_command(seed),
@@ -135,7 +157,7 @@ def fuzz_command(
         settings,
         draw=lambda index: draw_case(drawn, settings.seed, index),
         runner=session.runner,
-        known=session.known_bugs(corpus),
+        known=known,
         keeper=keeper,
         listener=listener,
     )
@@ -147,10 +169,11 @@ def fuzz_command(
             tuple(target.name for target in session.targets),
             jobs,
             settings.command,
-            session.versions(),
+            versions,
             session.missing,
             first,
             str(folder.path),
+            imports,
         )
     )
     reason = "fxdiff failed"
@@ -168,30 +191,27 @@ def fuzz_command(
     return int(code)
 
 
-def _resumed(output: Path | None, seed: int | None) -> tuple[int, Profile, int, Tally]:
-    from generators.profile import profile as named_profile
-    from harness.engine.rundir import LOG
+def _account(log: Path) -> Tally:
+    """What a run's log amounts to; raises UsageError where no run ever started."""
     from harness.errors import UsageError
-    from harness.events import CaseFinished
     from harness.reporting.log import read_log
     from harness.reporting.tally import Tally
 
-    if output is None:
-        raise UsageError("--resume needs the folder of the run to go on with: --output DIR")
     tally = Tally()
-    done: set[int] = set()
-    for event in read_log(output / LOG):
+    for event in read_log(log):
         tally(event)
-        if isinstance(event, CaseFinished):
-            done.add(event.index)
     if tally.started is None:
-        raise UsageError(f"{output / LOG} holds no started run")
-    if seed is not None and seed != tally.started.seed:
-        raise UsageError(f"--seed {seed}, but the run in {output} has seed {tally.started.seed}")
-    first = tally.started.first_index
-    while first in done:
-        first += 1
-    return tally.started.seed, named_profile(tally.started.profile), first, tally
+        raise UsageError(f"{log} holds no started run")
+    return tally
+
+
+def _refuse_other(option: str, given: object, earlier: object, output: Path) -> None:
+    """Raise UsageError where a resumed run is asked to change what decides its cases."""
+    from harness.errors import UsageError
+
+    if given is not None and given != earlier:
+        shown = [", ".join(value) if isinstance(value, tuple) else value for value in (given, earlier)]
+        raise UsageError(f"{option} {shown[0]}, but the run in {output} has {shown[1]}")
 
 
 def _default_output(seed: int) -> Path:

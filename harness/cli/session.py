@@ -19,7 +19,7 @@ from harness.corpus.store import Corpus
 from harness.engine.evaluate import REFERENCE
 from harness.engine.keeper import FindingKeeper, Proof
 from harness.environments.availability import missing
-from harness.errors import FxdiffError, TargetUnavailable, UsageError
+from harness.errors import TargetUnavailable, UsageError, WorkerError
 from harness.model.outcome import Job, Outcome
 from harness.reproducers.render import Reproducer
 from harness.reproducers.run import run_source
@@ -67,6 +67,7 @@ class Session:
     targets: tuple[TargetSpec, ...]
     pool: WorkerPool
     missing: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
     _proving: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -85,6 +86,7 @@ class Session:
         target that cannot run, or where no target is left.
         """
         load_plugins(imports)
+        required = tuple(required)
         wanted = [target(name) for name in dict.fromkeys([*names, *required])] or [spec for spec in targets() if spec.default]
         absent: dict[str, str] = {}
         for spec in wanted:
@@ -104,23 +106,30 @@ class Session:
         settings = WorkerSettings(case_seconds=case_seconds, memory_mb=memory_mb)
         pool = WorkerPool((target(REFERENCE), *present), settings)
         pool.start()
-        return cls(present, pool, absent)
+        return cls(present, pool, absent, required)
 
     def runner(self, slot: int) -> SlotRunner:
         """The runner of one job slot."""
         return SlotRunner(self.pool, slot)
 
     def versions(self) -> dict[str, str]:
-        """The versions behind all targets; a target that cannot start is left out of the session and named in `missing`."""
+        """The versions behind all targets; a target that cannot start is left out of the session and named in `missing`.
+
+        Raises TargetUnavailable for the reference, for a required target, and where no target is left.
+        """
         found: dict[str, str] = dict(self.pool.versions(REFERENCE))
         present = []
         for spec in self.targets:
             try:
                 found.update(self.pool.versions(spec.name))
                 present.append(spec)
-            except FxdiffError as error:
+            except (TargetUnavailable, WorkerError) as error:
+                if spec.name in self.required:
+                    raise TargetUnavailable(f"required target {spec.name} cannot start here: {error}") from error
                 self.missing = {**self.missing, spec.name: str(error)}
         self.targets = tuple(present)
+        if not present:
+            raise TargetUnavailable("no target can start here: " + "; ".join(f"{name}: {why}" for name, why in self.missing.items()))
         return dict(sorted(found.items()))
 
     def keeper(self, folder: Path) -> FindingKeeper:
@@ -136,8 +145,8 @@ class Session:
             ran = run_source(reproducer.script, python=python, env=env, timeout=120.0)
         return Proof(ran.shows_the_bug, ran.output or f"exit code {ran.exit_code}")
 
-    def known_bugs(self, folder: Path) -> KnownBugs:
-        """The open bugs of a corpus folder, which need not exist; an entry that cannot be read is an error."""
+    def known_bugs(self, *folders: Path) -> KnownBugs:
+        """The open bugs of corpus folders, which need not exist; an entry that cannot be read is an error."""
         return KnownBugs(
             KnownBug(
                 entry.slug,
@@ -148,6 +157,7 @@ class Session:
                 entry.upstream,
                 str(entry.path),
             )
+            for folder in folders
             for entry in Corpus(folder).entries()
             if entry.status == OPEN
         )

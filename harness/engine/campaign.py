@@ -8,22 +8,24 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from harness import events
 from harness.backends.protocol import TargetSpec
 from harness.engine.evaluate import Evaluation, Evaluator, executions
-from harness.engine.investigate import Dropped, Explained, Finding, Investigator, ReplayingRunner
+from harness.engine.investigate import Dropped, Explained, Finding, Interrupted, Investigator, ReplayingRunner
 from harness.engine.settings import CampaignSettings
 from harness.engine.support import support_rows
 from harness.errors import UsageError
 from harness.model.case import Case, Origin
+from harness.model.codec import case_id
 from harness.model.outcome import Outcome, Status
 from harness.model.verdict import Verdict
 from harness.triage.known import KnownBug, KnownBugs, operators_of
 
+INTERRUPTED = "interrupted"
 Draw = Callable[[int], tuple[Case, Origin]]
 Listener = Callable[[events.Event], None]
 
@@ -70,7 +72,7 @@ class Campaign:
         self._listener = listener
         self._lock = threading.Lock()
         self._indices = self._numbers()
-        self._done: set[int] = set()
+        self._done: set[int] = set(settings.skip)
         self._next = settings.first_index
         self._stop = threading.Event()
         self._abandoned = threading.Event()
@@ -78,7 +80,7 @@ class Campaign:
         self._findings = 0
         self._hits: Counter[str] = Counter()
         self._busy: set[tuple[str, str, str]] = set()
-        self._deferred: list[tuple[int, Evaluation, TargetSpec, Verdict]] = []
+        self._deferred: list[_Dispute] = []
         self._failures: list[BaseException] = []
         self._deadline = time.monotonic() + settings.time_budget if settings.time_budget is not None else None
 
@@ -95,7 +97,7 @@ class Campaign:
 
     def abandon(self) -> None:
         """Wait for nothing more; the cases at work are lost."""
-        self.stop("interrupted")
+        self.stop(INTERRUPTED)
         self._abandoned.set()
 
     def run(self) -> str:
@@ -118,7 +120,8 @@ class Campaign:
     def _numbers(self) -> Iterator[int]:
         first = self.settings.first_index
         count = self.settings.max_cases
-        return itertools.count(first) if count is None else iter(range(first, first + count))
+        numbers = itertools.count(first) if count is None else iter(range(first, first + count))
+        return (number for number in numbers if number not in self.settings.skip)
 
     def _take(self) -> int | None:
         if self._deadline is not None and time.monotonic() >= self._deadline:
@@ -132,10 +135,12 @@ class Campaign:
         try:
             runner = self._runner(slot)
             evaluator = Evaluator(runner, options=self.settings.options)
-            investigator = Investigator(evaluator, runner, self.known, self.settings.effort)
+            investigator = Investigator(evaluator, runner, self.known, self.settings.effort, stopped=self._is_interrupted)
             while (index := self._take()) is not None:
-                self._one(index, evaluator, investigator)
+                self._tell(events.CaseStarted(index))
+                self._one(index, evaluator, runner, investigator)
                 self._finished(index)
+                self._work_off(investigator, only_free=True)
             self._work_off(investigator)
         except BaseException as error:
             self._failures.append(error)
@@ -152,22 +157,27 @@ class Campaign:
         with self._lock:
             self._listener(event)
 
-    def _one(self, index: int, evaluator: Evaluator, investigator: Investigator) -> None:
+    def _one(self, index: int, evaluator: Evaluator, runner: ReplayingRunner, investigator: Investigator) -> None:
         try:
             case, origin = self._draw(index)
         except Exception as error:  # a generator's fault costs this case, not the night
             message = f"the case could not be drawn: {type(error).__name__}: {error}"
             self._tell(events.HarnessFault(index, "", "generator", message, traceback.format_exc()))
             return
-        evaluation = evaluator.evaluate(case, self.settings.targets)
+        try:
+            evaluation = evaluator.evaluate(case, self.settings.targets)
+        except Exception as error:  # so does an oracle's, or a target's whose answer fits no case
+            message = f"the case could not be judged: {type(error).__name__}: {error}"
+            self._tell(events.HarnessFault(index, case_id(case), "", message, traceback.format_exc()))
+            return
+        died = [name for name, outcome in evaluation.observed.items() if outcome.death is not None]
+        evaluation = dataclasses.replace(evaluation, served={name: runner.recent(name) for name in died})
         self._report(index, evaluation)
-        for target, verdict in self._disputes(evaluation):
-            self._tell(
-                events.Disagreement(
-                    index, evaluation.id, verdict.target, verdict.kind.value, int(verdict.severity), verdict.message, verdict.node or ""
-                )
-            )
-            self._handle(index, evaluation, origin, target, verdict, investigator)
+        disputes = [_Dispute(index, evaluation, origin, target, verdict) for target, verdict in self._disputes(evaluation)]
+        for dispute in disputes:
+            self._tell(dispute.event())
+        for dispute in disputes:
+            self._handle(dispute, investigator)
 
     def _report(self, index: int, evaluation: Evaluation) -> None:
         everything = {"eager": evaluation.reference, **evaluation.observed}
@@ -198,63 +208,68 @@ class Campaign:
                 found[place] = (target, verdict)
         return list(found.values())
 
-    def _handle(
-        self, index: int, evaluation: Evaluation, origin: Origin, target: TargetSpec, verdict: Verdict, investigator: Investigator
-    ) -> None:
-        explained = investigator.explain(evaluation, target, verdict)
-        if isinstance(explained, Explained) and not self._recheck(explained.bug):
-            self._hit(index, evaluation, target, explained.bug)
-            return
-        place = (target.name, verdict.kind.value, _operator_at(evaluation, verdict))
+    def _handle(self, dispute: _Dispute, investigator: Investigator) -> None:
+        """Settle a disagreement, or put it aside while its like is being investigated: then it may soon be known."""
         with self._lock:
-            taken = place in self._busy
+            taken = dispute.place in self._busy
             if taken:
-                self._deferred.append((index, evaluation, target, verdict))
+                self._deferred.append(dispute)
             else:
-                self._busy.add(place)
+                self._busy.add(dispute.place)
         if taken:
             return
         try:
-            self._tell(events.Investigating(index, evaluation.id, target.name, verdict.kind.value))
-            self._settle(index, evaluation, origin, target, verdict, investigator)
+            self._settle(dispute, investigator)
         finally:
             with self._lock:
-                self._busy.discard(place)
+                self._busy.discard(dispute.place)
+
+    def _settle(self, dispute: _Dispute, investigator: Investigator) -> None:
+        """Tell exactly one event of what became of the disagreement."""
+        try:
+            explained = investigator.explain(dispute.evaluation, dispute.target, dispute.verdict)
+            if isinstance(explained, Explained) and not self._recheck(explained.bug):
+                self._hit(dispute, explained.bug)
+                return
+            index, case, target, kind = dispute.index, dispute.evaluation.id, dispute.target.name, dispute.verdict.kind.value
+            self._tell(events.Investigating(index, case, target, kind))
+            result = investigator.investigate(dispute.evaluation, dispute.target, dispute.verdict, explained)
+            if isinstance(result, Explained):
+                self._hit(dispute, result.bug)
+            elif isinstance(result, Dropped):
+                self._drop(dispute, result.reason)
+            else:
+                self._save(dispute, result)
+        except Interrupted:
+            self._drop(dispute, f"{events.NOT_INVESTIGATED}: interrupted")
+        except UsageError:
+            raise  # the log or the disk: nothing that follows could be kept
+        except Exception as error:  # a fault of ours in one finding costs that finding, and is shown, not the night
+            kind = dispute.verdict.kind.value
+            message = f"investigation of {kind} failed: {type(error).__name__}: {error}"
+            where = dispute.index, dispute.evaluation.id, dispute.target.name
+            self._tell(events.HarnessFault(*where, message, traceback.format_exc(), kind))
 
     def _recheck(self, bug: KnownBug) -> bool:
         with self._lock:
             self._hits[bug.signature] += 1
             return self._hits[bug.signature] % self.settings.recheck_every == 0
 
-    def _settle(
-        self, index: int, evaluation: Evaluation, origin: Origin, target: TargetSpec, verdict: Verdict, investigator: Investigator
-    ) -> None:
-        try:
-            result = investigator.investigate(evaluation, target, verdict)
-            if isinstance(result, Explained):
-                self._hit(index, evaluation, target, result.bug)
-            elif isinstance(result, Dropped):
-                self._tell(events.Discarded(index, evaluation.id, target.name, verdict.kind.value, result.reason))
-            else:
-                self._save(index, evaluation, origin, result)
-        except UsageError:
-            raise  # the log or the disk: nothing that follows could be kept
-        except Exception as error:  # a fault of ours in one finding costs that finding, and is shown, not the night
-            message = f"investigation of {verdict.kind.value} failed: {type(error).__name__}: {error}"
-            self._tell(events.HarnessFault(index, evaluation.id, target.name, message, traceback.format_exc()))
+    def _drop(self, dispute: _Dispute, reason: str) -> None:
+        self._tell(events.Discarded(dispute.index, dispute.evaluation.id, dispute.target.name, dispute.verdict.kind.value, reason))
 
-    def _hit(self, index: int, evaluation: Evaluation, target: TargetSpec, bug: KnownBug) -> None:
-        self._tell(events.KnownHit(index, evaluation.id, target.name, bug.signature, bug.link))
+    def _hit(self, dispute: _Dispute, bug: KnownBug) -> None:
+        self._tell(events.KnownHit(dispute.index, dispute.evaluation.id, dispute.target.name, bug.signature, bug.link))
 
-    def _save(self, index: int, evaluation: Evaluation, origin: Origin, finding: Finding) -> None:
-        finding = dataclasses.replace(finding, origin=origin)
+    def _save(self, dispute: _Dispute, finding: Finding) -> None:
+        finding = dataclasses.replace(finding, origin=dispute.origin)
         signature = self._keeper.sign(finding)
         bug = KnownBug(signature, finding.target.name, finding.verdict.kind.value, finding.operator, frozenset(finding.trigger))
         is_new = self.known.add(bug)
         if finding.features:
             self.known.remember(bug.target, bug.kind, finding.operator, finding.features, signature)
         if not is_new:
-            self._hit(index, evaluation, finding.target, self.known.get(signature) or bug)
+            self._hit(dispute, self.known.get(signature) or bug)
             return
         saved = self._keeper.save(finding)
         with self._lock:
@@ -263,8 +278,8 @@ class Campaign:
         verdict = finding.verdict
         self._tell(
             events.FindingSaved(
-                index,
-                evaluation.id,
+                dispute.index,
+                dispute.evaluation.id,
                 signature,
                 saved.slug,
                 finding.target.name,
@@ -283,30 +298,58 @@ class Campaign:
         if enough:
             self.stop("as many findings as asked for")
 
-    def _work_off(self, investigator: Investigator) -> None:
-        """Look again at what was put aside because its like was being investigated."""
-        while not self._stop.is_set() or self._reason != "interrupted":
-            with self._lock:
-                if not self._deferred:
-                    return
-                index, evaluation, target, verdict = self._deferred.pop(0)
-            explained = investigator.explain(evaluation, target, verdict)
-            if isinstance(explained, Explained):
-                self._hit(index, evaluation, target, explained.bug)
-            elif self._deadline is None or time.monotonic() < self._deadline:
-                self._settle(index, evaluation, self._draw(index)[1], target, verdict, investigator)
+    def _work_off(self, investigator: Investigator, *, only_free: bool = False) -> None:
+        """Look again at what was put aside; `only_free` leaves what its like still blocks."""
+        while (dispute := self._next_deferred(only_free)) is not None:
+            if self._is_interrupted():
+                self._drop(dispute, f"{events.NOT_INVESTIGATED}: interrupted")
+            elif self._deadline is not None and time.monotonic() >= self._deadline:
+                self._out_of_time(dispute, investigator)
+            elif only_free:
+                self._handle(dispute, investigator)
             else:
-                self._tell(
-                    events.Discarded(index, evaluation.id, target.name, verdict.kind.value, "not investigated: the time budget is spent")
-                )
+                self._settle(dispute, investigator)
+
+    def _next_deferred(self, only_free: bool) -> _Dispute | None:
+        with self._lock:
+            for position, dispute in enumerate(self._deferred):
+                if not only_free or dispute.place not in self._busy:
+                    return self._deferred.pop(position)
+        return None
+
+    def _out_of_time(self, dispute: _Dispute, investigator: Investigator) -> None:
+        explained = investigator.explain(dispute.evaluation, dispute.target, dispute.verdict)
+        if isinstance(explained, Explained):
+            self._hit(dispute, explained.bug)
+        else:
+            self._drop(dispute, f"{events.NOT_INVESTIGATED}: the time budget is spent")
+
+    def _is_interrupted(self) -> bool:
+        return self._stop.is_set() and self._reason == INTERRUPTED
 
 
 _REFERENCE = TargetSpec("eager", "harness.backends.eager:EagerBackend", "PyTorch eager, the reference", family="eager")
 
 
-def _operator_at(evaluation: Evaluation, verdict: Verdict) -> str:
-    names: Mapping[str, str] = operators_of(evaluation.case)
-    return names.get(verdict.node or "", "")
+@dataclass(frozen=True, slots=True)
+class _Dispute:
+    """A disagreement that waits for an answer, and the place that keeps two jobs from investigating the same bug."""
+
+    index: int
+    evaluation: Evaluation
+    origin: Origin
+    target: TargetSpec
+    verdict: Verdict
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        operator = operators_of(self.evaluation.case).get(self.verdict.node or "", "")
+        return self.target.name, self.verdict.kind.value, operator
+
+    def event(self) -> events.Disagreement:
+        verdict = self.verdict
+        kind, severity = verdict.kind.value, int(verdict.severity)
+        return events.Disagreement(self.index, self.evaluation.id, verdict.target, kind, severity, verdict.message, verdict.node or "")
 
 
 def _fault(index: int, case: str, target: str, outcome: Outcome) -> events.HarnessFault:

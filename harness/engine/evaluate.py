@@ -34,13 +34,17 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One case, what the reference and every target did, and what the oracles say."""
+    """One case, what the reference and every target did, and what the oracles say.
+
+    `served` holds, for each target whose worker died, the jobs that the dead process had served, this one last.
+    """
 
     case: Case
     id: str
     reference: Outcome
     observed: Mapping[str, Outcome] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
+    served: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:

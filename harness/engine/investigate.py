@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from harness.model.case import Case, Origin
 from harness.model.codec import from_wire, to_wire
 from harness.model.opnames import canonical
 from harness.model.outcome import Job, Outcome, Status
+from harness.model.values import Value
 from harness.model.verdict import Kind, Verdict
 from harness.triage.features import node_features, trigger
 from harness.triage.flip import needed_features
@@ -24,6 +25,10 @@ from harness.triage.known import KnownBug, KnownBugs, operators_of, suspects
 
 _DEATHS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 TIMEOUT_PATIENCE = 5.0
+# How often a candidate is run where not every run shows the bug: at one in two, 1 of 64 good candidates is missed.
+FLAKY_TRIES = 6
+# How often a later case is run after the one that may have broken the process: not every access hits the damage.
+VICTIM_RUNS = 8
 USERS_ROUTE = {"route": "export"}
 
 
@@ -95,14 +100,30 @@ class Dropped:
 Result = Finding | Explained | Dropped
 
 
-class Investigator:
-    """Turns disagreements into findings; one per thread, sharing what is known."""
+class Interrupted(Exception):
+    """The user stopped the run while a disagreement was being investigated."""
 
-    def __init__(self, evaluator: Evaluator, runner: ReplayingRunner, known: KnownBugs, effort: Effort) -> None:
+
+class Investigator:
+    """Turns disagreements into findings; one per thread, sharing what is known.
+
+    `stopped` is asked before every run of a candidate; once it says yes, Interrupted is raised.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        runner: ReplayingRunner,
+        known: KnownBugs,
+        effort: Effort,
+        *,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.evaluator = evaluator
         self.runner = runner
         self.known = known
         self.effort = effort
+        self._stopped = stopped
 
     def explain(self, evaluation: Evaluation, target: TargetSpec, verdict: Verdict) -> Explained | Evidence | None:
         """The known bug behind a disagreement, or what still shows once known triggers are neutralized.
@@ -123,47 +144,70 @@ class Investigator:
         rest = neutralize(evaluation.case, list(found), traces)
         if rest is None:
             return None
-        still = self.evaluator.evidence(rest, target, verdict, patience=self._patience(verdict))
+        still = self._evidence(rest, target, verdict, patience=self._patience(verdict))
         return still if still is not None else Explained(first)
 
-    def investigate(self, evaluation: Evaluation, target: TargetSpec, verdict: Verdict) -> Result:
-        """The finding behind a disagreement that nothing known explains."""
+    def investigate(
+        self, evaluation: Evaluation, target: TargetSpec, verdict: Verdict, explained: Explained | Evidence | None = None
+    ) -> Result:
+        """The finding behind a disagreement, given what `explain` said of it.
+
+        One that is explained is minimized all the same: the caller asks for it to see whether the known bug hides another.
+        """
         start = Evidence(evaluation.case, evaluation.reference, evaluation.observed.get(target.name, evaluation.reference), verdict)
-        explained = self.explain(evaluation, target, verdict)
-        if isinstance(explained, Explained):
-            return explained
-        if explained is not None:
+        if isinstance(explained, Evidence):
             start = explained
-        confirmed = self._confirm(start, target)
+        confirmed = self._confirm(start.case, target, verdict)
         if confirmed is None:
             if verdict.kind in _DEATHS:
-                return self._culprit(start, target)
-            return Dropped(f"did not come back in {self.effort.confirmations} fresh workers")
-        evidence, hits = confirmed
-        flaky = hits < self.effort.confirmations
-        return self._narrow(evidence, target, flaky=flaky)
+                return self._culprit(start, target, evaluation.served.get(target.name, ()))
+            return Dropped(f"did not come back in {2 * self.effort.confirmations} fresh workers")
+        evidence, (hits, runs) = confirmed
+        return self._narrow(evidence, target, flaky=hits < runs, recheck=isinstance(explained, Explained))
 
     def _patience(self, verdict: Verdict) -> float:
         return TIMEOUT_PATIENCE if verdict.kind is Kind.TIMEOUT else 1.0
 
-    def _confirm(self, start: Evidence, target: TargetSpec) -> tuple[Evidence, int] | None:
-        hits = 0
-        last: Evidence | None = None
-        for _ in range(self.effort.confirmations):
-            found = self.evaluator.evidence(start.case, target, start.verdict, fresh=True, patience=self._patience(start.verdict))
-            if found is not None:
-                hits, last = hits + 1, found
-        return (last, hits) if last is not None else None
+    def _evidence(
+        self,
+        case: Case,
+        target: TargetSpec,
+        verdict: Verdict,
+        *,
+        fresh: bool = False,
+        patience: float = 1.0,
+        options: Mapping[str, Value] | None = None,
+    ) -> Evidence | None:
+        """What the evaluator says, unless the user does not want to know any more."""
+        self._check()
+        return self.evaluator.evidence(case, target, verdict, fresh=fresh, patience=patience, options=options)
 
-    def _narrow(self, evidence: Evidence, target: TargetSpec, *, flaky: bool) -> Result:
+    def _check(self) -> None:
+        if self._stopped():
+            raise Interrupted
+
+    def _confirm(self, case: Case, target: TargetSpec, verdict: Verdict) -> tuple[Evidence, tuple[int, int]] | None:
+        """The disagreement in fresh workers, and how many of how many showed it; twice as many where the first show nothing.
+
+        A deadline is first given five times the time, so that a slow machine is no hang; then the others need not wait.
+        """
+        hits = runs = 0
+        last: Evidence | None = None
+        patience = self._patience(verdict)
+        while runs < self.effort.confirmations or (last is None and runs < 2 * self.effort.confirmations):
+            found = self._evidence(case, target, verdict, fresh=True, patience=patience)
+            runs += 1
+            if found is not None:
+                hits, last, patience = hits + 1, found, 1.0
+        return (last, (hits, runs)) if last is not None else None
+
+    def _narrow(self, evidence: Evidence, target: TargetSpec, *, flaky: bool, recheck: bool) -> Result:
         verdict = evidence.verdict
-        latest: list[Evidence] = [evidence]
 
         def shows(case: Case) -> Traces | None:
-            for _ in range(3 if flaky else 1):
-                found = self.evaluator.evidence(case, target, verdict)
+            for _ in range(FLAKY_TRIES if flaky else 1):
+                found = self._evidence(case, target, verdict)
                 if found is not None:
-                    latest[0] = found
                     return found.traces
             return None
 
@@ -172,17 +216,17 @@ class Investigator:
         operator, features = self._drawn_as(evidence, location.node if location is not None else None)
         case, traces = (location.case, location.traces) if location is not None else (evidence.case, evidence.traces)
         known = self.known.match(target.name, verdict.kind.value, operator, features) if location is not None else None
-        if known is not None:
+        if known is not None and not recheck:
             return Explained(known)
         complete, count = True, 0
         if self.effort.minimize:
             literal = literal_case(case)
             reduction = reduce_case(literal, traces, shows, max_executions=self.effort.max_executions, seconds=self.effort.seconds)
             case, complete, count = reduction.case, reduction.complete, reduction.executions
-        final = self._final(literal_case(case), target, verdict)
+        final = self._confirm(literal_case(case), target, verdict)
         if final is None:
             return Dropped("the minimized case does not come back in fresh workers")
-        settled, hits = final
+        settled, reproduced = final
         found = trigger(settled.case, settled.traces[0] if settled.traces else {})
         if self.effort.minimize:
             found = needed_features(settled.case, found, lambda candidate: shows(candidate) is not None)
@@ -191,7 +235,7 @@ class Investigator:
             target,
             self._operator(settled),
             found,
-            (hits, self.effort.confirmations),
+            reproduced,
             complete=complete,
             executions=count,
             route=self._route(settled, target),
@@ -202,16 +246,8 @@ class Investigator:
         """For a target that is imported by a shortcut: whether its users' own route shows the same."""
         if "route" not in settled.observed.artifacts:
             return ""
-        confirmed = self.evaluator.evidence(settled.case, target, settled.verdict, fresh=True, options=USERS_ROUTE)
+        confirmed = self._evidence(settled.case, target, settled.verdict, fresh=True, options=USERS_ROUTE)
         return "users" if confirmed is not None else "raw"
-
-    def _final(self, case: Case, target: TargetSpec, verdict: Verdict) -> tuple[Evidence, int] | None:
-        hits, settled = 0, None
-        for _ in range(self.effort.confirmations):
-            found = self.evaluator.evidence(case, target, verdict, fresh=True)
-            if found is not None:
-                hits, settled = hits + 1, found
-        return (settled, hits) if settled is not None else None
 
     def _operator(self, evidence: Evidence) -> str:
         """The canonical operator of a minimized case: its only one, or all of them joined."""
@@ -225,18 +261,23 @@ class Investigator:
         trace = evidence.traces[0] if evidence.traces else {}
         return canonical(program.node(node), program), node_features(evidence.case, program.node(node), trace)
 
-    def _culprit(self, start: Evidence, target: TargetSpec) -> Result:
-        """The earlier case that left a worker broken: replay what the dead worker had served, bisect, minimize."""
-        served = self.runner.recent(target.name)
+    def _culprit(self, start: Evidence, target: TargetSpec, served: Sequence[Job]) -> Result:
+        """The earlier case that left a worker broken: replay what the dead worker had served, find it, minimize it."""
         if len(served) < 2:
             return Dropped("the death did not come back, and the worker had served nothing before")
         victim = served[-1]
-        if not _dies(self.runner.replay(served)):
+        if self._dies([victim] * VICTIM_RUNS):
+            return self._minimize_culprit(victim, victim, target, start)
+        if not self._dies(served):
             return Dropped(f"the death did not come back, alone or after the {len(served) - 1} cases before it")
-        culprit = next((job for job in reversed(served[:-1]) if _dies(self.runner.replay([job, victim]))), None)
+        culprit = next((job for job in reversed(served[:-1]) if self._dies(after(job, victim))), None)
         if culprit is None:
             return Dropped("the death takes several earlier cases together; they are kept in the worker's history")
         return self._minimize_culprit(culprit, victim, target, start)
+
+    def _dies(self, jobs: Sequence[Job]) -> bool:
+        self._check()
+        return _is_death(self.runner.replay(jobs))
 
     def _minimize_culprit(self, culprit: Job, victim: Job, target: TargetSpec, start: Evidence) -> Result:
         case = literal_case(from_wire(Case, culprit.case_bytes))
@@ -246,8 +287,9 @@ class Investigator:
             if reference.status is not Status.OK:
                 return None
             job = dataclasses.replace(culprit, case_bytes=to_wire(candidate), reference=self.evaluator.witness_bytes(target, reference))
-            died = self.runner.replay([job, victim])
-            return (reference, died) if _dies(died) else None
+            self._check()
+            died = self.runner.replay(after(job, victim))
+            return (reference, died) if _is_death(died) else None
 
         def shows(candidate: Case) -> Traces | None:
             found = outcome_after(candidate)
@@ -280,5 +322,10 @@ class Investigator:
         )
 
 
-def _dies(outcome: Outcome) -> bool:
+def after(culprit: Job, victim: Job) -> list[Job]:
+    """A case and the later ones that may die of it, for one process."""
+    return [culprit, *[victim] * VICTIM_RUNS]
+
+
+def _is_death(outcome: Outcome) -> bool:
     return outcome.status in (Status.CRASH, Status.TIMEOUT, Status.OOM)

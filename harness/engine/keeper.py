@@ -14,12 +14,12 @@ from harness.corpus.signature import Signature
 from harness.corpus.store import Corpus
 from harness.engine.campaign import Saved
 from harness.engine.investigate import Finding
+from harness.engine.rundir import UNPROVEN
 from harness.errors import HarnessError, UsageError
 from harness.reproducers.render import Reproducer, render
 from harness.reproducers.source import case_source
 from harness.triage.features import dtype_class
 
-UNPROVEN = "unproven"
 Prove = Callable[[Reproducer], "Proof"]
 
 

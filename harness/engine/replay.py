@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from harness.backends.protocol import TargetSpec
 from harness.corpus.entry import FIXED, OPEN, Entry
 from harness.engine.evaluate import Evaluator
-from harness.engine.investigate import TIMEOUT_PATIENCE, USERS_ROUTE, ReplayingRunner
+from harness.engine.investigate import TIMEOUT_PATIENCE, USERS_ROUTE, ReplayingRunner, after
 from harness.model.codec import to_wire
 from harness.model.outcome import Job, Outcome, Status
 from harness.model.verdict import Kind, Verdict
@@ -103,7 +103,7 @@ def _with_victim(entry: Entry, target: TargetSpec, evaluator: Evaluator, runner:
         Job(to_wire(case), target.name, (), evaluator.witness_bytes(target, known))
         for case, known in ((entry.case, reference), (entry.victim, victim))
     ]
-    observed = runner.replay(jobs)
+    observed = runner.replay(after(*jobs))
     if observed.status in (Status.CRASH, Status.TIMEOUT, Status.OOM):
         return Replay(entry, State.STILL_FAILS, f"the later case still ends in {observed.status.value}", reference, observed, entry.verdict)
     if observed.status in (Status.HARNESS_ERROR, Status.INCONCLUSIVE):

@@ -12,6 +12,7 @@ from harness.errors import UsageError
 LOG = "events.ndjson"
 SUMMARY = "summary.json"
 FINDINGS = "findings"
+UNPROVEN = "unproven"
 
 
 class RunDirectory:
@@ -52,6 +53,11 @@ class RunDirectory:
     def findings(self) -> Path:
         """The folder of findings."""
         return self.path / FINDINGS
+
+    @property
+    def unproven(self) -> Path:
+        """The folder of findings whose reproducer did not show them."""
+        return self.path / UNPROVEN
 
     def write_summary(self, text: str) -> None:
         """Write the summary, whole or not at all; raises UsageError where the disk refuses it."""

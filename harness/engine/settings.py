@@ -13,7 +13,10 @@ from harness.model.values import Value
 
 @dataclass(frozen=True, slots=True)
 class CampaignSettings:
-    """One fuzzing campaign; durations in seconds of wall time, `time_budget` None means until stopped."""
+    """One fuzzing campaign; durations in seconds of wall time, `time_budget` None means until stopped.
+
+    The cases are `max_cases` from `first_index` on, less those in `skip`, which an earlier part of the run has settled.
+    """
 
     seed: int
     targets: tuple[TargetSpec, ...]
@@ -23,6 +26,7 @@ class CampaignSettings:
     time_budget: float | None = None
     first_index: int = 0
     max_cases: int | None = None
+    skip: frozenset[int] = frozenset()
     max_findings: int | None = None
     effort: Effort = field(default_factory=Effort)
     options: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)

@@ -131,7 +131,7 @@ class ConsoleReporter:
         finished = tally.finished
         out.print()
         reason = finished.reason if finished else "cut short"
-        seconds = finished.seconds if finished else time.monotonic() - self._begun
+        seconds = tally.seconds if finished else time.monotonic() - self._begun
         out.print(
             f"[bold]{tally.cases} cases[/] ({tally.valid} valid), {tally.executions} executions in {seconds:.0f} s; ended because {reason}",
             highlight=False,
@@ -155,9 +155,9 @@ class ConsoleReporter:
             out.print(f"[magenta]{len(tally.faults)} faults in fxdiff itself[/]; see events.ndjson", highlight=False)
         for text, count in tally.rejected.most_common(3):
             out.print(f"rejected by eager {count}: {escape(text[:110])}", highlight=False, soft_wrap=True)
-        if finished and finished.cpu:
-            total = sum(finished.cpu.values())
-            parts = ", ".join(f"{name} {value:.0f}" for name, value in sorted(finished.cpu.items(), key=lambda item: -item[1]))
+        if tally.cpu:
+            total = sum(tally.cpu.values())
+            parts = ", ".join(f"{name} {value:.0f}" for name, value in tally.cpu.most_common())
             out.print(f"CPU seconds: {total:.0f} ({parts})", highlight=False, soft_wrap=True)
         for command in next_commands:
             out.print(f"  {escape(command)}", highlight=False, soft_wrap=True)

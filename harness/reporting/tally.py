@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -32,30 +33,59 @@ class Tally:
     discarded: Counter[str] = field(default_factory=Counter)
     faults: list[events.HarnessFault] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    cpu: Counter[str] = field(default_factory=Counter)
     begun: float = field(default_factory=time.monotonic)
+    _started: set[int] = field(default_factory=set)
+    _finished: set[int] = field(default_factory=set)
+    _open: Counter[int] = field(default_factory=Counter)  # disagreements of a case of which nothing was said yet
 
     def __call__(self, event: events.Event) -> None:
         """Account for one event."""
         match event:
             case events.RunStarted():
-                self.started = event
+                first = self.started.first_index if self.started is not None else event.first_index
+                self.started = dataclasses.replace(event, first_index=first)
+            case events.CaseStarted():
+                self._started.add(event.index)
+                del self._open[event.index]
             case events.CaseFinished():
                 self._case(event)
             case events.Disagreement():
                 self.disagreements[event.target] += 1
+                self._open[event.index] += 1
             case events.FindingSaved():
                 self.findings.append(event)
+                self._open[event.index] -= 1
             case events.KnownHit():
                 self.known[event.signature][event.target] += 1
                 self.links[event.signature] = event.link
+                self._open[event.index] -= 1
             case events.Discarded():
                 self.discarded[event.reason] += 1
+                self._open[event.index] -= not event.reason.startswith(events.NOT_INVESTIGATED)
             case events.HarnessFault():
                 self.faults.append(event)
+                self._open[event.index] -= bool(event.kind)
             case events.RunFinished():
                 self.finished = event
+                self.seconds += event.seconds
+                self.cpu.update(event.cpu)
+
+    @property
+    def settled(self) -> frozenset[int]:
+        """The cases that ran and whose every disagreement was settled: a resumed run need not run them again."""
+        return frozenset(index for index in self._finished if self._open[index] <= 0)
+
+    @property
+    def in_flight(self) -> list[int]:
+        """The cases that were begun and never finished, or whose disagreements were never settled."""
+        return sorted((self._started | self._finished) - self.settled)
 
     def _case(self, event: events.CaseFinished) -> None:
+        if event.index in self._finished:
+            return  # run again by a resumed run; counted already
+        self._finished.add(event.index)
         self.cases += 1
         self.valid += event.valid
         self.executions += event.executions
@@ -97,8 +127,8 @@ class Tally:
             "versions": dict(started.versions) if started else {},
             "missing": dict(started.missing) if started else {},
             "reason": finished.reason if finished else "cut short",
-            "seconds": round(finished.seconds, 2) if finished else None,
-            "cpu_seconds": {name: round(value, 2) for name, value in (finished.cpu if finished else {}).items()},
+            "seconds": round(self.seconds, 2) if finished else None,
+            "cpu_seconds": {"total": round(sum(self.cpu.values()), 2), **{name: round(value, 2) for name, value in self.cpu.items()}},
             "next_index": finished.next_index if finished else None,
             "cases": self.cases,
             "valid": self.valid,
