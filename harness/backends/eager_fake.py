@@ -32,6 +32,8 @@ def predict(case: Case, index: int, progress: Progress) -> tuple[tuple[Declared,
     A diagnostic is a note where the data decides the result, and a warning where FakeTensor refuses what eager does.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
+    # Shapes seldom come again, so that keys cost more than hits save; and the cache would grow without end.
+    mode.cache_enabled = False
     modules = build_modules(case)
     with mode:
         arguments = _arguments(case.arguments(index))
