@@ -17,6 +17,7 @@ from harness.errors import FxdiffError, TargetUnavailable, UsageError
 
 _VERBS = {
     "fuzz": ("harness.cli.fuzz", "fuzz_command", "Draw cases, run them on every target, and keep what disagrees."),
+    "check": ("harness.cli.check", "check_command", "Run your own modules on every target and say where they disagree."),
     "replay": ("harness.cli.replay", "replay_command", "Run entries of a corpus, findings or case files again."),
     "corpus": ("harness.cli.corpus", "corpus_command", "Look after the entries of a corpus."),
     "doctor": ("harness.cli.doctor", "doctor_command", "Say what is installed, what is missing, and how to mend it."),
