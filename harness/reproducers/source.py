@@ -38,7 +38,7 @@ _PREFIX = {"neg": "-", "pos": "+", "invert": "~"}
 # Names that the surrounding script uses.
 _RESERVED = {"torch", "F", "self", "operator", "math", "nan", "inf", "np", "flow", "sys", "re", "ctypes", "signal", "subprocess"}
 _RESERVED |= {"fx", "ir", "passmanager", "runtime", "module", "inputs", "later_inputs", "expected", "actual", "M"}
-_RESERVED |= {"lower", "run", "execute", "compare", "agrees"}
+_RESERVED |= {"lower", "run", "execute", "check", "agrees", "pass_bfloat16_as_bits"}
 _FUNCTIONAL = "torch.nn.functional."
 
 

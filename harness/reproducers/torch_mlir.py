@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.resources
-import textwrap
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, Unsupported
 from harness.model.case import Case
 from harness.model.outcome import Outcome
-from harness.model.program import TensorSpec
+from harness.model.program import Node, TensorSpec
 from harness.model.symbols import Sym, free_symbols
-from harness.model.values import Tensor, leaves
+from harness.model.values import Ref, Tensor, Value, leaves
 from harness.model.verdict import Kind, Verdict
+from harness.reproducers.check import DECLARED_KINDS, ERROR_KINDS, PROCESS_KINDS, Tolerance, compared, docstring, tolerance_of
 from harness.reproducers.literals import tensor_source
 from harness.reproducers.source import ModuleSource, arguments_source, imports_source, module_source
 
-PROCESS_KINDS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
-DECLARED_KINDS = (Kind.DECLARED_DTYPE, Kind.DECLARED_SHAPE)
-ERROR_KINDS = (Kind.ERROR, Kind.INVALID_IR)
 _MARK = "# --- inlined from here ---\n"
+# What torch-mlir-opt holds; the way from linalg to LLVM is in the Python bindings only.
+OPT_STAGES = ("torch-pipeline", "linalg")
 
 _COMPARE = '''
-def compare(actual, index):
+def check(actual, wanted):
     """Raise AssertionError where a result is not what eager PyTorch gives."""
-    wanted = expected[index]
     if wanted.dtype == torch.uint8 and actual.dtype == torch.int8:
-        actual = actual.view(torch.uint8)  # linalg's integers have no sign
+        actual = actual.view(torch.uint8)  # linalg's integers have no sign{bits}
     torch.testing.assert_close(actual, wanted, rtol={rtol!r}, atol={atol!r}, equal_nan=True){signs}
 '''
+_BITS = """
+    if wanted.dtype == torch.bfloat16 and actual.dtype == torch.int16:
+        actual = actual.view(torch.bfloat16)"""
 _SIGNS = """
     if wanted.is_floating_point():
         zeros = wanted == 0
@@ -48,8 +50,8 @@ def run():
     actual = [result for result in results if isinstance(result, torch.Tensor)]
     try:
         assert len(actual) == len(expected), f"{{len(actual)}} results instead of {{len(expected)}}"
-        for index, result in enumerate(actual):
-            compare(result, index)
+        for index in {chosen}:
+            check(actual[index], expected[index])
     except AssertionError as error:
         print(f"BUG: torch-mlir disagrees with eager PyTorch\\n{{error}}\\ngot {{actual}}\\nexpected {{expected}}")
         return 1
@@ -139,34 +141,63 @@ def repro_source(
     verdict: Verdict,
     reference: Outcome,
     *,
-    rtol: float = 0.0,
-    atol: float = 0.0,
+    tolerance: Tolerance | None = None,
     flat: bool = False,
     timeout: float = 60.0,
     note: str = "",
 ) -> str:
     """repro.py: exits 1 while the bug exists, 0 once it is fixed, 2 if it cannot run.
 
-    `flat` passes parameters and buffers as arguments, for bugs that constant folding hides; `timeout` is in seconds.
+    `tolerance` is by default the one in the verdict. `flat` passes parameters and buffers as arguments, for bugs that
+    constant folding hides; `timeout` is in seconds. Raises Unsupported for what the users' route has no place for.
     """
-    call = verdict.call or 0
+    if verdict.kind is Kind.MUTATION:
+        raise Unsupported("export_and_import does not take a module that writes to its inputs")
+    call, kind = verdict.call or 0, verdict.kind
+    case = _tensors_only(case, reference.calls[call].output if len(reference.calls) > call else None)
     module = module_source(case, flat=flat)
-    kind = verdict.kind
-    parts = [module.text, "\n".join([*_inputs(case, module, 0, "inputs"), f"expected = [{_expected(reference, call)}]"])]
+    wanted = _wanted(reference, call)
+    halves = any(tensor.dtype == "bfloat16" for tensor in [*wanted, *_tensors(case, call)])
+    parts = [module.text, "\n".join([*_inputs(case, module, 0, "inputs"), f"expected = [{_expected(wanted)}]"])]
     if call > 0:
-        parts.append(
-            "# The module is exported with the inputs above and run with these.\n" + "\n".join(_inputs(case, module, call, "later_inputs"))
-        )
+        comment = "# The module is exported with the inputs above and run with these."
+        parts.append("\n".join([comment, *_inputs(case, module, call, "later_inputs")]))
     parts.append(_lower(case, module))
     if kind in DECLARED_KINDS:
         parts.append(_DECLARED)
     elif kind is Kind.SILENT_ERROR:
         parts.append(_SILENT)
     else:
-        parts += [runtime_source(), _check(kind, call, rtol, atol)]
+        parts += [inlined("torch_mlir_bfloat16.py")] if halves else []
+        parts += [inlined("torch_mlir_runtime.py"), _check(verdict, reference, call, tolerance or tolerance_of(verdict), halves)]
     parts.append(_IN_CHILD.format(timeout=timeout) if kind in PROCESS_KINDS else _IN_PROCESS)
     body = "\n\n\n".join(part.strip("\n") for part in parts)
-    return f'"""{_docstring(verdict, note)}"""\n\n{_imports(kind, body)}\n\n{body}\n'
+    return f"{docstring(verdict, note)}\n\n{_imports(kind, body, halves)}\n\n{body}\n"
+
+
+def _tensors_only(case: Case, output: Value) -> Case:
+    """The case returning its tensors alone: a None or an int among a function's results is not what is at issue."""
+    program = case.program
+    if all(isinstance(leaf, Ref) for _, leaf in leaves(program.output)):
+        return case
+    given = [leaf for _, leaf in leaves(program.output)]
+    known = [leaf for _, leaf in leaves(output)] if output is not None else given
+    same = len(known) == len(given)
+    kept = tuple(
+        ref for i, ref in enumerate(given) if isinstance(ref, Ref) and (output is None or not same or isinstance(known[i], Tensor))
+    )
+    last = Node(program.nodes[-1].name, "output", "output", (kept,))
+    return dataclasses.replace(case, program=dataclasses.replace(program, nodes=(*program.nodes[:-1], last)))
+
+
+def _wanted(reference: Outcome, call: int) -> list[Tensor]:
+    if len(reference.calls) <= call:
+        return []
+    return [leaf for _, leaf in leaves(reference.calls[call].output) if isinstance(leaf, Tensor)]
+
+
+def _tensors(case: Case, call: int) -> list[Tensor]:
+    return [value for value in case.arguments(call).values() if isinstance(value, Tensor)]
 
 
 def _inputs(case: Case, module: ModuleSource, call: int, name: str) -> list[str]:
@@ -174,10 +205,7 @@ def _inputs(case: Case, module: ModuleSource, call: int, name: str) -> list[str]
     return [*arguments_source(case, module, call=call), f"{name} = ({names[0]},)" if len(names) == 1 else f"{name} = ({', '.join(names)})"]
 
 
-def _expected(reference: Outcome, call: int) -> str:
-    if len(reference.calls) <= call:
-        return ""
-    tensors = [leaf for _, leaf in leaves(reference.calls[call].output) if isinstance(leaf, Tensor)]
+def _expected(tensors: list[Tensor]) -> str:
     texts = [tensor_source(tensor, indent="    ") for tensor in tensors]
     if sum(map(len, texts)) < 90 and not any("\n" in text for text in texts):
         return ", ".join(texts)
@@ -188,11 +216,9 @@ def _lower(case: Case, module: ModuleSource) -> str:
     mode = ".eval()" if module.training is False else ""
     dynamic = _dynamic_shapes(case, module)
     shapes = f", dynamic_shapes={dynamic}" if dynamic else ""
-    return textwrap.dedent(
-        f"""\
-        def lower(output_type, **options):
-            return fx.export_and_import({module.class_name}(){mode}, *inputs, output_type=output_type{shapes}, **options)
-        """
+    return (
+        "def lower(output_type, **options):\n"
+        f"    return fx.export_and_import({module.class_name}(){mode}, *inputs, output_type=output_type{shapes}, **options)\n"
     )
 
 
@@ -213,34 +239,41 @@ def _dynamic_shapes(case: Case, module: ModuleSource) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def _check(kind: Kind, call: int, rtol: float, atol: float) -> str:
-    if kind in ERROR_KINDS:
+def _check(verdict: Verdict, reference: Outcome, call: int, tolerance: Tolerance, halves: bool) -> str:
+    if verdict.kind in ERROR_KINDS:
         failure, code = "BUG: torch-mlir fails", 1
-    elif kind in PROCESS_KINDS:
+    elif verdict.kind in PROCESS_KINDS:
         failure, code = "fixed: torch-mlir refuses it", 0
     else:
         failure, code = "cannot run: torch-mlir now refuses it", 2
-    execute = 'execute(lower("linalg-on-tensors"), *{})'.format("later_inputs" if call else "inputs")
-    compare = _COMPARE.format(rtol=rtol, atol=atol, signs=_SIGNS if kind is Kind.SPECIAL else "")
-    return compare + "\n" + _RUN.format(execute=execute, failure=failure, failure_code=code)
+    lowered = 'lower("linalg-on-tensors")'
+    lowered = f"pass_bfloat16_as_bits({lowered})" if halves else lowered
+    execute = f"execute({lowered}, *{'later_inputs' if call else 'inputs'})"
+    picked = compared(verdict, reference.calls[call].output) if len(reference.calls) > call else []
+    chosen = "range(len(expected))" if len(picked) == len(_wanted(reference, call)) else repr(picked)
+    signs, bits = _SIGNS if tolerance.signs else "", _BITS if halves else ""
+    compare = _COMPARE.format(rtol=tolerance.rtol, atol=tolerance.atol, signs=signs, bits=bits)
+    return compare + "\n" + _RUN.format(execute=execute, failure=failure, failure_code=code, chosen=chosen)
 
 
-def runtime_source() -> str:
-    """The definitions that execute linalg-on-tensors, without their imports."""
-    text = importlib.resources.files("harness.reproducers").joinpath("torch_mlir_runtime.py").read_text()
+def inlined(name: str) -> str:
+    """The definitions of a file here that reproducers inline, without its imports."""
+    text = importlib.resources.files("harness.reproducers").joinpath(name).read_text(encoding="utf-8")
     _, mark, body = text.partition(_MARK)
     if not mark:
-        raise HarnessError("torch_mlir_runtime.py has lost its mark")
-    return body[body.index("LINALG_TO_LLVM") :]
+        raise HarnessError(f"{name} has lost its mark")
+    lines = body.strip().split("\n")
+    first = next(number for number, line in enumerate(lines) if line and not line.startswith(("import ", "from ")))
+    return "\n".join(lines[first:]) + "\n"
 
 
-def _imports(kind: Kind, body: str) -> str:
-    standard = ["sys"]
+def _imports(kind: Kind, body: str, halves: bool) -> str:
+    standard = {"sys"}
     if kind in PROCESS_KINDS:
-        standard += ["signal", "subprocess"]
+        standard |= {"signal", "subprocess"}
     wheel = ["from torch_mlir import fx"]
     if kind in DECLARED_KINDS:
-        standard.append("re")
+        standard.add("re")
     elif kind is Kind.SILENT_ERROR:
         wheel = [
             "from torch_mlir import fx, ir",
@@ -248,12 +281,9 @@ def _imports(kind: Kind, body: str) -> str:
             "from torch_mlir.extras.fx_importer import FxImporter",
         ]
     else:
-        standard.append("ctypes")
-        wheel = [
-            "import numpy as np",
-            "from torch_mlir import fx, passmanager, runtime",
-            "from torch_mlir.execution_engine import ExecutionEngine",
-        ]
+        standard |= {"ctypes", "re"} if halves else {"ctypes"}
+        modules = "fx, ir, passmanager, runtime" if halves else "fx, passmanager, runtime"
+        wheel = ["import numpy as np", f"from torch_mlir import {modules}", "from torch_mlir.execution_engine import ExecutionEngine"]
     head, _, torch_lines = imports_source(body).rpartition("import torch\n")
     head = "\n".join(line for line in head.strip("\n").split("\n") if line)
     guarded = ["import torch", *(line for line in torch_lines.split("\n") if line), *wheel]
@@ -263,17 +293,10 @@ def _imports(kind: Kind, body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _docstring(verdict: Verdict, note: str) -> str:
-    message = verdict.message.replace("\\", "\\\\").replace('"""', "'''")
-    summary = textwrap.fill(message, 110) if message else f"{verdict.kind.value} in torch-mlir"
-    text = f"{summary}\n\nExits 1 while the bug exists, 0 once it is fixed, 2 if it cannot run.\n"
-    return text + (f"{note}\n" if note else "")
-
-
 def mlir_source(outcome: Outcome) -> str | None:
-    """repro.mlir: the IR before the guilty pipeline under lit's RUN line, where the outcome kept both."""
+    """repro.mlir: the IR before the guilty pipeline under lit's RUN line, where torch-mlir-opt can run that pipeline."""
     ir, pipeline = outcome.artifacts.get("input.mlir"), outcome.artifacts.get("pipeline")
-    if not ir or not pipeline:
+    if not ir or not pipeline or outcome.stage not in OPT_STAGES:
         return None
     if "'" in pipeline or "\n" in pipeline:
         raise HarnessError(f"a pipeline that does not fit a RUN line: {pipeline!r}")

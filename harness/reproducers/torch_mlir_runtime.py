@@ -17,7 +17,7 @@ LINALG_TO_LLVM = """builtin.module(
   func.func(linalg-generalize-named-ops, linalg-fuse-elementwise-ops), convert-shape-to-std,
   func.func(expand-realloc, refback-generalize-tensor-pad, refback-generalize-tensor-concat, tm-tensor-bufferize),
   one-shot-bufferize{copy-before-write bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map},
-  refback-mlprogram-bufferize, func.func(buffer-deallocation-pipeline), inline, refback-munge-calling-conventions,
+  refback-mlprogram-bufferize, inline, refback-munge-calling-conventions,
   func.func(tm-tensor-to-loops, refback-munge-memref-copy, convert-linalg-to-loops, lower-affine), convert-scf-to-cf,
   func.func(refback-expand-ops-for-llvm, arith-expand, convert-math-to-llvm), convert-math-to-libm,
   expand-strided-metadata, finalize-memref-to-llvm, lower-affine, convert-scf-to-cf, convert-bufferization-to-memref,
@@ -66,7 +66,8 @@ def execute(module, *inputs):
     for name in names:
         if name.startswith(CONSUME):
             register(name)
-    arrays = [tensor.detach().contiguous().numpy() for tensor in inputs if isinstance(tensor, torch.Tensor)]
+    tensors = [tensor.detach().contiguous() for tensor in inputs if isinstance(tensor, torch.Tensor)]
+    arrays = [(tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy() for tensor in tensors]
     pointers = [ctypes.pointer(ctypes.pointer(runtime.get_unranked_memref_descriptor(array))) for array in arrays]
     engine.invoke("main", *pointers)
     return results

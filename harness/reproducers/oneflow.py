@@ -1,0 +1,298 @@
+"""repro.py for OneFlow: imports oneflow and numpy alone and holds the expected values.
+
+The calls are the very translation that ran, printed. What ran in lockstep is fed the reference's inputs here too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness.backends.oneflow.errors import OneFlowUnsupported
+from harness.backends.oneflow.lockstep import is_structural
+from harness.backends.oneflow.operands import Source
+from harness.backends.oneflow.repro import call_tensors, render_call
+from harness.backends.oneflow.translate import FLOW_DTYPES
+from harness.errors import Unsupported
+from harness.model.case import Case
+from harness.model.outcome import NodeTrace, Outcome
+from harness.model.program import Node
+from harness.model.values import Ref, Tensor, Value, contiguous_strides, leaves, map_leaves
+from harness.model.verdict import Kind, Verdict
+from harness.reproducers.check import ERROR_KINDS, PROCESS_KINDS, compared, docstring, tolerance_of
+from harness.reproducers.literals import NUMPY, ONEFLOW, array_source, number, storage_source
+
+LOCKSTEP = "oneflow:lockstep"
+
+_HEAD = """\
+{docstring}
+
+import sys{imports}
+
+try:
+    import numpy as np
+    import oneflow
+except ImportError as error:
+    print(f"cannot run: {{error}}")
+    sys.exit(2)
+"""
+
+_COMPARE = '''
+def flatten(value):
+    """The leaves of nested tuples, lists and dicts, in order."""
+    if isinstance(value, (tuple, list, oneflow._oneflow_internal.TensorTuple)):
+        return [leaf for item in value for leaf in flatten(item)]
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in flatten(item)]
+    return [value]
+
+
+def differs(actual, wanted):
+    """How a result differs from what eager PyTorch gives; empty where it does not."""
+    if not isinstance(wanted, tuple):
+        return "" if not isinstance(actual, oneflow.Tensor) and actual == wanted else f"{{actual!r}} instead of {{wanted!r}}"
+    dtype, values = wanted
+    if not isinstance(actual, oneflow.Tensor):
+        return f"a {{type(actual).__name__}} instead of a tensor"
+    found = actual.numpy()
+    if actual.dtype != dtype or found.shape != values.shape:
+        return f"{{actual.dtype}} {{found.shape}} instead of {{dtype}} {{values.shape}}"
+    with np.errstate(all="ignore"):
+        same = (found == values) | ((found != found) & (values != values)){near}{signs}
+    return "" if same.all() else f"{{np.count_nonzero(~same)}} of {{same.size}} elements differ\\ngot\\n{{found}}\\nexpected\\n{{values}}"
+
+
+def run():
+    try:
+        results = flatten(compute())
+        [result.numpy() for result in results if isinstance(result, oneflow.Tensor)]  # waits until they are computed
+    except Exception as error:
+        print(f"{failure}: {{type(error).__name__}}: {{str(error).strip()}}")
+        return {failure_code}
+    if len(results) != len(expected):
+        print(f"BUG: {{len(results)}} results instead of {{len(expected)}}")
+        return 1
+    for index in {chosen}:
+        difference = differs(results[index], expected[index])
+        if difference:
+            print(f"BUG: OneFlow disagrees with eager PyTorch: {{difference}}")
+            return 1
+    print("fixed: OneFlow agrees with eager PyTorch")
+    return 0
+'''
+
+_IN_PROCESS = """
+if __name__ == "__main__":
+    sys.exit(run())
+"""
+
+_IN_CHILD = """
+if __name__ == "__main__":
+    if "--child" in sys.argv:
+        sys.exit(run())
+    try:
+        child = subprocess.run([sys.executable, __file__, "--child"], timeout={timeout:g})
+    except subprocess.TimeoutExpired:
+        print("BUG: still running after {timeout:g} s")
+        sys.exit(1)
+    if child.returncode < 0:
+        print(f"BUG: the process dies of {{signal.Signals(-child.returncode).name}}")
+    sys.exit(child.returncode if child.returncode in (0, 1, 2) else 1)
+"""
+
+
+def repro_source(
+    case: Case, verdict: Verdict, reference: Outcome, *, guilty: str | None = None, timeout: float = 60.0, note: str = ""
+) -> str:
+    """repro.py: exits 1 while the bug exists, 0 once it is fixed, 2 if it cannot run; `timeout` is in seconds.
+
+    `guilty` names the node at fault where the verdict does not. Raises Unsupported where a node has no translation, or
+    where the reference's traces, which programs of several nodes need, were not kept.
+    """
+    call = verdict.call or 0
+    traces = _traces(case, reference, call)
+    chosen = _chosen(case, traces, verdict, guilty)
+    script = _Script(case, traces, chosen)
+    try:
+        body = script.body()
+    except OneFlowUnsupported as error:
+        raise Unsupported(f"a node has no translation to OneFlow: {error}") from error
+    alone = verdict.target == LOCKSTEP
+    output = Ref(chosen[-1].name) if alone else case.program.output
+    expected = traces[chosen[-1].name].output if alone else reference.calls[call].output if reference.calls else None
+    if verdict.kind is Kind.MUTATION:
+        output, expected = _mutated(case, reference, verdict, call)
+    process = verdict.kind in PROCESS_KINDS
+    parts = [
+        _HEAD.format(docstring=docstring(verdict, note), imports="\nimport signal\nimport subprocess" if process else ""),
+        "\n".join([*script.tensors, "", "", "def compute():", *(f"    {line}" for line in body), f"    return {script.result(output)}"]),
+        _expected(expected),
+        _check(verdict, expected),
+        _IN_CHILD.format(timeout=timeout) if process else _IN_PROCESS,
+    ]
+    text = "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
+    mathematics = [name for name in ("inf", "nan") if re.search(rf"(?<![\w.\"]){name}\b", "\n".join(parts[1:]))]
+    return text.replace("\ntry:\n", f"from math import {', '.join(mathematics)}\n\ntry:\n", 1) if mathematics else text
+
+
+def _traces(case: Case, reference: Outcome, call: int) -> dict[str, NodeTrace]:
+    """The reference's node traces; a single node's follow from the case itself."""
+    if call < len(reference.witness) and reference.witness[call].trace:
+        return {trace.name: trace for trace in reference.witness[call].trace}
+    operators = case.program.operators
+    if len(operators) != 1 or not reference.calls:
+        raise Unsupported("the reference's traces were not kept, so nobody knows what each node was fed")
+    values = case.arguments(call)
+    node = operators[0]
+
+    def concrete(leaf: Value) -> Value:
+        return values[leaf.node] if isinstance(leaf, Ref) else leaf
+
+    if case.program.output != Ref(node.name):
+        raise Unsupported("the output is not the only node's, so nobody knows what that one gave")
+    args, kwargs = map_leaves(node.args, concrete), map_leaves(dict(node.kwargs), concrete)
+    return {node.name: NodeTrace(node.name, args, kwargs, reference.calls[call].output)}
+
+
+def _chosen(case: Case, traces: dict[str, NodeTrace], verdict: Verdict, guilty: str | None) -> tuple[Node, ...]:
+    """The nodes to run: in lockstep those that share storage with the guilty one up to it, else all."""
+    name = verdict.node or guilty
+    nodes = tuple(node for node in case.program.operators if node.name in traces)
+    if verdict.target != LOCKSTEP or name is None or name not in traces:
+        return nodes
+    unit = traces[name].unit
+    kept = [node for node in nodes if node.name == name or (unit is not None and traces[node.name].unit == unit)]
+    return tuple(kept[: [node.name for node in kept].index(name) + 1])
+
+
+class _Script:
+    """Statements for some nodes of a program, and the tensors that reach them from outside."""
+
+    def __init__(self, case: Case, traces: dict[str, NodeTrace], nodes: Sequence[Node]) -> None:
+        self.case = case
+        self.traces = traces
+        self.nodes = nodes
+        self.inside: set[str] = set()
+        self.tensors: list[str] = []
+        self.made: dict[str, Tensor] = {}
+        self.bases: dict[str, str] = {}
+
+    def body(self) -> list[str]:
+        """The statements, one node after the other; raises OneFlowUnsupported."""
+        lines: list[str] = []
+        for node in self.nodes:
+            trace = self.traces[node.name]
+            if is_structural(node, trace):
+                lines += self._structural(node, trace)
+                continue
+            code = render_call(node, trace, case=self.case, result=node.name)
+            for name, source in call_tensors(node, trace, case=self.case).items():
+                lines += self._operand(name, source)
+            lines += code.split("\n")
+            self.inside.add(node.name)
+        return lines
+
+    def result(self, output: Value) -> str:
+        """The program's output as an expression; raises Unsupported where a part was not computed here."""
+        if isinstance(output, Ref):
+            return self._named(output.node)
+        if isinstance(output, tuple | list | dict):
+            items = [self.result(item) for item in (output.values() if isinstance(output, dict) else output)]
+            return "[" + ", ".join(items) + "]"
+        return number(output) if isinstance(output, int | float | complex) else repr(output)
+
+    def _named(self, node: str) -> str:
+        if node in self.inside or node in self.made:
+            return node
+        value = self.case.arguments(0).get(node)
+        if isinstance(value, Tensor):
+            self._make(node, value)
+            return node
+        if node in self.traces and not any(isinstance(leaf, Tensor) for _, leaf in leaves(self.traces[node].output)):
+            return repr(self.traces[node].output)
+        raise Unsupported(f"the output holds {node!r}, which the script does not compute")
+
+    def _structural(self, node: Node, trace: NodeTrace) -> list[str]:
+        container = node.args[0] if node.args else None
+        if not isinstance(container, Ref) or container.node not in self.inside:
+            return []
+        self.inside.add(node.name)
+        return [f"{node.name} = {container.node}[{trace.args[1]!r}]"]
+
+    def _operand(self, name: str, source: Source) -> list[str]:
+        """The statement that gives an operand its name, where it comes from an earlier node here."""
+        if source.node in self.inside:
+            path = "".join(f"[{step!r}]" for step in source.path)
+            return [] if name == source.node and not path else [f"{name} = {source.node}{path}"]
+        if self.made.get(name) != source.tensor:
+            self._make(name, source.tensor)
+        return []
+
+    def _make(self, name: str, tensor: Tensor) -> None:
+        if tensor.dtype not in FLOW_DTYPES:
+            raise Unsupported(f"OneFlow has no dtype {tensor.dtype}")
+        if name in self.made:
+            raise Unsupported(f"two different tensors are called {name!r}")
+        self.made[name] = tensor
+        head = f"{name} = "
+        dense = tensor.strides is None or tensor.strides == contiguous_strides(tensor.shape)
+        if tensor.dtype == "bfloat16" or (tensor.storage is None and dense):
+            self.tensors += f"{head}{array_source(tensor.array(), tensor.dtype, style=ONEFLOW, indent=' ' * len(head))}".split("\n")
+            return
+        base = self._base(name, tensor)
+        strides = tensor.strides if tensor.strides is not None else contiguous_strides(tensor.shape)
+        begin = f"{base}[{tensor.offset}:]" if tensor.offset else base
+        scaled = "(" + "".join(f"{stride} * {base}.itemsize, " for stride in strides).rstrip() + ")"
+        self.tensors.append(f"{head}oneflow.from_numpy(np.lib.stride_tricks.as_strided({begin}, {tensor.shape!r}, {scaled}))")
+
+    def _base(self, name: str, tensor: Tensor) -> str:
+        """The numpy array that holds a strided tensor's memory; tensors that share a storage share it."""
+        if tensor.storage is not None and tensor.storage in self.bases:
+            return self.bases[tensor.storage]
+        views = [tensor]
+        if tensor.storage is not None:
+            everything = [leaf for trace in self.traces.values() for _, leaf in leaves([list(trace.args), dict(trace.kwargs)])]
+            views += [leaf for leaf in everything if isinstance(leaf, Tensor) and leaf.storage == tensor.storage]
+        base = f"{name}_memory"
+        head = f"{base} = "
+        self.tensors += f"{head}{storage_source(*views, style=NUMPY, indent=' ' * len(head))}".split("\n")
+        if tensor.storage is not None:
+            self.bases[tensor.storage] = base
+        return base
+
+
+def _mutated(case: Case, reference: Outcome, verdict: Verdict, call: int) -> tuple[Value, Value]:
+    """The placeholder that a mutation verdict is about, and what it should hold afterwards."""
+    name = verdict.path if verdict.path in {node.name for node in case.program.placeholders} else ""
+    if not name or len(reference.calls) <= call:
+        raise Unsupported("which input is mutated is not known")
+    return Ref(name), reference.calls[call].mutated.get(name, case.arguments(call)[name])
+
+
+def _expected(value: Value) -> str:
+    lines = ["expected = ["]
+    for _, leaf in leaves(value):
+        if isinstance(leaf, Tensor):
+            head = f"    (oneflow.{FLOW_DTYPES.get(leaf.dtype, leaf.dtype)}, "
+            lines += f"{head}{array_source(leaf.array(), leaf.dtype, style=NUMPY, indent=' ' * len(head))}),".split("\n")
+        else:
+            lines.append(f"    {number(leaf) if isinstance(leaf, int | float | complex) else repr(leaf)},")
+    return "\n".join([*lines, "]"]) if len(lines) > 1 else "expected = []"
+
+
+def _check(verdict: Verdict, expected: Value) -> str:
+    tolerance = tolerance_of(verdict)
+    if verdict.kind in ERROR_KINDS:
+        failure, code = "BUG: OneFlow fails", 1
+    elif verdict.kind in PROCESS_KINDS:
+        failure, code = "fixed: OneFlow refuses it", 0
+    else:
+        failure, code = "cannot run: OneFlow now refuses it", 2
+    near = ""
+    if tolerance.rtol or tolerance.atol:
+        near = f"\n        same |= abs(found - values) <= {tolerance.atol!r} + {tolerance.rtol!r} * abs(values)"
+    signs = "\n        same &= (values != 0) | (np.signbit(found) == np.signbit(values))" if tolerance.signs else ""
+    tensors = [index for index, (_, leaf) in enumerate(leaves(expected)) if isinstance(leaf, Tensor)]
+    picked = compared(verdict, expected)
+    chosen = "range(len(expected))" if len(picked) == len(tensors) else repr([tensors[index] for index in picked])
+    return _COMPARE.format(near=near, signs=signs, failure=failure, failure_code=code, chosen=chosen)
