@@ -52,8 +52,7 @@ def _tensor_features(tensor: Tensor) -> Iterator[str]:
         yield f"dtype:{tensor.dtype}"
     if 0 in tensor.shape:
         yield "empty"
-    if not tensor.shape:
-        yield "rank:0"
+    yield f"rank:{len(tensor.shape)}"
     if tensor.strides is not None and tensor.strides != contiguous_strides(tensor.shape) and 0 not in tensor.shape:
         yield "layout:expanded" if 0 in tensor.strides else "layout:strided"
     if is_float(tensor.dtype) and 0 not in tensor.shape:

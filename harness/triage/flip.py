@@ -23,20 +23,25 @@ MAX_FLIPS = 24
 _INTEGERS = (1, 2, 0, 3, -1)
 
 
-def needed_features(case: Case, features: tuple[str, ...], shows: Callable[[Case], bool]) -> tuple[str, ...]:
-    """The features without which the disagreement goes away, in order; at most MAX_FLIPS cases are run."""
+def needed_features(case: Case, features: tuple[str, ...], probe: Callable[[Case], bool | None]) -> tuple[str, ...]:
+    """The features whose change makes the disagreement go away, in order; at most MAX_FLIPS cases are run.
+
+    `probe` says whether a case still shows it, or None where eager refuses the case. What no legal case can change is
+    no part of the trigger: every program that could be compared has it.
+    """
     kept: list[str] = []
     budget = MAX_FLIPS
     for feature in features:
-        needed = True
+        answers: list[bool] = []
         for flipped in _flips(case, feature):
-            if budget == 0:
+            if budget == 0 or True in answers:
                 break
             budget -= 1
-            if shows(flipped):
-                needed = False
-                break
-        if needed:
+            answer = probe(flipped)
+            if answer is not None:
+                answers.append(answer)
+        flippable = feature == "empty" or feature.startswith("rank:") or "=" in feature
+        if not flippable or (answers and True not in answers):
             kept.append(feature)
     return tuple(kept)
 
@@ -44,8 +49,8 @@ def needed_features(case: Case, features: tuple[str, ...], shows: Callable[[Case
 def _flips(case: Case, feature: str) -> Iterator[Case]:
     if feature == "empty":
         yield from _only_valid(_grown(case))
-    elif feature == "rank:0":
-        yield from _only_valid(_ranked(case))
+    elif feature.startswith("rank:"):
+        yield from _only_valid(_ranked(case, int(feature.removeprefix("rank:"))))
     elif "=" in feature:
         name, _, word = feature.partition("=")
         for node in case.program.operators:
@@ -77,20 +82,24 @@ def _filled(shape: tuple[Dim, ...]) -> Callable[[Array, str], Array]:
     return change
 
 
-def _ranked(case: Case) -> Iterator[Case | None]:
-    """Every scalar tensor made a vector of one or two elements."""
-    for size in (1, 2):
-        changed: Case | None = case
-        for node in case.program.placeholders:
-            spec = node.spec
-            if changed is not None and isinstance(spec, TensorSpec) and not spec.shape:
-                changed = map_placeholder(changed, node.name, dataclasses.replace(spec, shape=(size,)), _repeated(size))
-        yield changed
+def _ranked(case: Case, rank: int) -> Iterator[Case | None]:
+    """Every tensor of this rank given one dim more, of size 1, then 2; all together, then one at a time."""
+    names = [node.name for node in case.program.placeholders if isinstance(node.spec, TensorSpec) and len(node.spec.shape) == rank]
+    groups = [names, *([name] for name in names)] if len(names) > 1 else [names]
+    for group in groups:
+        for size in (1, 2):
+            changed: Case | None = case
+            for name in group:
+                spec = changed.program.node(name).spec if changed is not None else None
+                if changed is not None and isinstance(spec, TensorSpec):
+                    plain = dataclasses.replace(spec, shape=(size, *spec.shape), order=None, strides=None, expanded=())
+                    changed = map_placeholder(changed, name, plain, _repeated(size))
+            yield changed
 
 
 def _repeated(size: int) -> Callable[[Array, str], Array]:
     def change(values: Array, dtype: str) -> Array:
-        return np.repeat(values.reshape(1), size)
+        return np.stack([values] * size)
 
     return change
 
