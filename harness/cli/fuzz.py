@@ -150,7 +150,7 @@ def fuzz_command(
         skip=tally.settled,
         max_findings=max_findings,
         effort=Effort(minimize=not no_minimize, seconds=min(60.0, time_budget) if time_budget is not None else 60.0),
-        command=_command(seed),
+        command=tally.started.command if tally.started is not None else _command(seed),
     )
     keeper = session.keeper(folder.findings)
     campaign = Campaign(
@@ -187,7 +187,7 @@ def fuzz_command(
         log.close()
         folder.write_summary(json.dumps(tally.summary(), indent=2, sort_keys=True) + "\n")
         folder.close()
-    console.summary(next_commands=_next_commands(tally, folder.path, settings.command))
+    console.summary(next_commands=_next_commands(tally, folder.path, settings.command, imports))
     return int(code)
 
 
@@ -249,11 +249,12 @@ def _exit_code(reason: str, tally: Tally, fail_on: str) -> ExitCode:
     return ExitCode.NEW_FINDING if disputed and fail_on != "never" else ExitCode.NOTHING_NEW
 
 
-def _next_commands(tally: Tally, folder: Path, command: str) -> list[str]:
+def _next_commands(tally: Tally, folder: Path, command: str, imports: Sequence[str]) -> list[str]:
     lines = []
     saved = [found.path for found in tally.new_findings if found.path]
     if saved:
-        lines.append(f"look at one:   fxdiff replay {shlex.quote(saved[0])}")
+        options = "".join(f"--import {shlex.quote(name)} " for name in imports)
+        lines.append(f"look at one:   fxdiff replay {options}{shlex.quote(saved[0])}")
         lines.append(f"keep it:       fxdiff corpus add {shlex.quote(saved[0])}")
     lines.append(f"everything:    {shlex.quote(str(folder))}")
     lines.append(f"repeat:        {command}")

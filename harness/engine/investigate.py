@@ -275,8 +275,8 @@ class Investigator:
         if len(served) < 2:
             return Dropped("the death did not come back, and the worker had served nothing before")
         victim = served[-1]
-        if self._dies([victim] * VICTIM_RUNS):
-            return self._minimize_culprit(victim, victim, target, start)
+        if self._dies(after(victim, victim)):
+            return self._minimize_culprit(victim, None, target, start)
         if not self._dies(served):
             return Dropped(f"the death did not come back, alone or after the {len(served) - 1} cases before it")
         culprit = next((job for job in reversed(served[:-1]) if self._dies(after(job, victim))), None)
@@ -288,7 +288,8 @@ class Investigator:
         self._check()
         return _is_death(self.runner.replay(jobs))
 
-    def _minimize_culprit(self, culprit: Job, victim: Job, target: TargetSpec, start: Evidence) -> Result:
+    def _minimize_culprit(self, culprit: Job, victim: Job | None, target: TargetSpec, start: Evidence) -> Result:
+        """The smallest case after which `victim` dies, or, without one, that dies itself when it is run again."""
         case = literal_case(from_wire(Case, culprit.case_bytes))
 
         def outcome_after(candidate: Case) -> tuple[Outcome, Outcome] | None:
@@ -297,7 +298,7 @@ class Investigator:
                 return None
             job = dataclasses.replace(culprit, case_bytes=to_wire(candidate), reference=self.evaluator.witness_bytes(target, reference))
             self._check()
-            died = self.runner.replay(after(job, victim))
+            died = self.runner.replay(after(job, victim if victim is not None else job))
             return (reference, died) if _is_death(died) else None
 
         def shows(candidate: Case) -> Traces | None:
@@ -327,7 +328,7 @@ class Investigator:
             (len(kept), self.effort.confirmations),
             complete=reduction.complete,
             executions=reduction.executions,
-            victim=from_wire(Case, victim.case_bytes),
+            victim=from_wire(Case, victim.case_bytes) if victim is not None else reduction.case,
         )
 
 

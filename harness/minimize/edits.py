@@ -285,8 +285,8 @@ def keep_calls(case: Case, indices: Sequence[int]) -> Case:
 
 
 def make_static(case: Case) -> Case | None:
-    """A one-call case with every symbol replaced by its value; strides stay as the spec derives them."""
-    if len(case.calls) != 1 or not case.program.symbols():
+    """The case with every symbol replaced by its value, where all calls agree on it; strides stay as the spec derives them."""
+    if any(call.binding != case.calls[0].binding for call in case.calls) or not case.program.symbols():
         return None
     binding = case.calls[0].binding
 
@@ -308,7 +308,10 @@ def make_static(case: Case) -> Case | None:
         if node.name not in sizes
     ]
     built = dataclasses.replace(
-        case, program=dataclasses.replace(case.program, nodes=tuple(nodes)), symbols=(), calls=(Call({}, case.calls[0].data),)
+        case,
+        program=dataclasses.replace(case.program, nodes=tuple(nodes)),
+        symbols=(),
+        calls=tuple(Call({}, call.data) for call in case.calls),
     )
     return checked(built)
 
@@ -363,4 +366,5 @@ def _cast(values: Array, dtype: str) -> Array:
         return np.asarray(values, dtype=np.bool_)
     whole = np.nan_to_num(values.real.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0) if values.dtype.kind in "fc" else values
     info = np.iinfo(np.dtype(DTYPES[dtype].carrier))
-    return np.clip(whole, max(info.min, -(2**31)), min(info.max, 2**31)).astype(np.dtype(DTYPES[dtype].carrier))
+    clipped: Array = np.clip(whole, max(info.min, -(2**31)), min(info.max, 2**31)).astype(np.dtype(DTYPES[dtype].carrier))
+    return clipped

@@ -40,8 +40,11 @@ def single_call(case: Case, traces: Traces) -> Iterator[Case | None]:
 
 
 def static_shapes(case: Case, traces: Traces) -> Iterator[Case | None]:
-    """Numbers instead of symbols, where one call is left."""
+    """Numbers instead of symbols: where one binding is left, else by making every call the same one."""
     yield make_static(case)
+    if len(case.calls) > 1:
+        for call in case.calls:
+            yield make_static(dataclasses.replace(case, calls=(call,) * len(case.calls)))
 
 
 def single_output(case: Case, traces: Traces) -> Iterator[Case | None]:
@@ -224,7 +227,8 @@ def smaller_shapes(case: Case, traces: Traces) -> Iterator[Case | None]:
     for name, spec in specs.items():
         if spec.is_contiguous and spec.shape:
             for axis in range(len(spec.shape)):
-                yield _without_axis(case, name, spec, axis)
+                for index in (0, -1):
+                    yield _without_axis(case, name, spec, axis, index)
     for size in sizes:
         for smaller in sorted({1, size // 2, size - 1, 2, 3}):
             if not 0 < smaller < size:
@@ -235,29 +239,30 @@ def smaller_shapes(case: Case, traces: Traces) -> Iterator[Case | None]:
                     if dim == size and changed is not None:
                         current = changed.program.node(name).spec
                         assert isinstance(current, TensorSpec)
-                        changed = _cut_axis(changed, name, current, axis, smaller)
+                        changed = _cut_axis(changed, name, current, axis, range(smaller))
             yield changed
     for name, spec in specs.items():
         for axis, dim in enumerate(spec.shape):
             if isinstance(dim, int):
                 for smaller in sorted({1, dim // 2, dim - 1}):
                     if 0 <= smaller < dim:
-                        yield _cut_axis(case, name, spec, axis, smaller)
+                        yield _cut_axis(case, name, spec, axis, range(smaller))
+                        yield _cut_axis(case, name, spec, axis, range(dim - smaller, dim))
 
 
-def _without_axis(case: Case, name: str, spec: TensorSpec, axis: int) -> Case | None:
+def _without_axis(case: Case, name: str, spec: TensorSpec, axis: int, index: int) -> Case | None:
     shape = spec.shape[:axis] + spec.shape[axis + 1 :]
     if spec.shape[axis] == 0:
         return None
-    return map_placeholder(case, name, dataclasses.replace(spec, shape=shape), lambda values, dtype: np.take(values, 0, axis=axis))
+    return map_placeholder(case, name, dataclasses.replace(spec, shape=shape), lambda values, dtype: np.take(values, index, axis=axis))
 
 
-def _cut_axis(case: Case, name: str, spec: TensorSpec, axis: int, size: int) -> Case | None:
-    shape = (*spec.shape[:axis], size, *spec.shape[axis + 1 :])
+def _cut_axis(case: Case, name: str, spec: TensorSpec, axis: int, kept: range) -> Case | None:
+    shape = (*spec.shape[:axis], len(kept), *spec.shape[axis + 1 :])
     plain = dataclasses.replace(spec, shape=shape, strides=None) if spec.strides is not None else dataclasses.replace(spec, shape=shape)
 
     def cut(values: Array, dtype: str) -> Array:
-        return np.take(values, range(size), axis=axis)
+        return np.take(values, kept, axis=axis)
 
     return map_placeholder(case, name, plain, cut)
 

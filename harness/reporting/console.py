@@ -117,7 +117,9 @@ class ConsoleReporter:
         if event.note:
             self._out.print(f"  note: {escape(event.note)}", highlight=False, soft_wrap=True)
         if event.path:
-            self._out.print(f"  run it: fxdiff replay {escape(event.path)}", highlight=False, soft_wrap=True)
+            started = self._tally.started
+            imports = "".join(f"--import {name} " for name in started.imports) if started is not None else ""
+            self._out.print(f"  run it: fxdiff replay {escape(imports + event.path)}", highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Take the live line away."""
