@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from generators import ranges
 from generators.choices import Choices
@@ -15,7 +15,7 @@ from generators.spec import OpSpec, Skip
 from generators.types import is_float, is_int, limits
 from harness.model.opnames import canonical_target
 from harness.model.program import ModuleRecipe, Node, TensorSpec
-from harness.model.values import Ref, Value
+from harness.model.values import Ref, Value, contiguous_strides
 
 MAX_RANK = 5
 MAX_NUMEL = 3000
@@ -293,8 +293,10 @@ class Builder:
             role = "constant"
         letter = {"input": "x", "constant": "c", "parameter": "p", "buffer": "b"}[role]
         name = f"{letter}{sum(1 for node in self.placeholders if node.role == role)}"
-        order, expanded = (None, ()) if plain or role == "parameter" else self._layout(dims, distinct)
-        spec = TensorSpec(dtype, tuple(size.dim for size in dims), order, expanded)
+        shape = tuple(size.dim for size in dims)
+        spec = TensorSpec(dtype, shape)
+        if dims and not plain and role != "parameter" and self.choices.coin(25):
+            spec = self._layout(spec, dims, distinct)
         fqn = name if role in ("parameter", "buffer") else None
         self.placeholders.append(Node(name, "placeholder", name, role=role, fqn=fqn, spec=spec))
         self.fillings.append(filling.named(name, role))
@@ -305,7 +307,7 @@ class Builder:
             filling.vals(dtype, distinct),
             root=name,
             contiguous=spec.is_contiguous,
-            overlapping=bool(expanded),
+            overlapping=bool(spec.expanded),
             writable=role in ("input", "buffer"),
             is_input=True,
         )
@@ -317,19 +319,19 @@ class Builder:
         self.fillings.pop()
         self.vars.pop()
 
-    def _layout(self, dims: Dims, distinct: bool) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
+    def _layout(self, spec: TensorSpec, dims: Dims, distinct: bool) -> TensorSpec:
+        """The spec with its dims in another order in memory, one of them expanded, or with gaps and an offset."""
         rank = len(dims)
-        if rank < 1 or not self.choices.coin(25):
-            return None, ()
-        how = self.choices.below(4)
-        if how == 0 and not distinct:
-            return None, (self.choices.below(rank),)
-        if how == 1 and rank in (4, 5):
-            return (0, *range(2, rank), 1), ()
-        if rank >= 2:
-            order = tuple(reversed(range(rank))) if how == 2 else self.choices.shuffled(rank)
-            return (None if order == tuple(range(rank)) else order), ()
-        return None, ()
+        how = self.choices.below(9)
+        if how <= 1 and not distinct:
+            return replace(spec, expanded=(self.choices.below(rank),))
+        if how == 2 and not distinct and all(size.static for size in dims):
+            shape = tuple(size.values[0] for size in dims)
+            return replace(spec, strides=tuple(2 * stride for stride in contiguous_strides(shape)), offset=self.choices.below(3))
+        if how <= 4 and rank in (4, 5):
+            return replace(spec, order=(0, *range(2, rank), 1))
+        order = tuple(reversed(range(rank))) if how <= 6 else self.choices.shuffled(rank)
+        return spec if order == tuple(range(rank)) else replace(spec, order=order)
 
     def view_of_input(self, source: Node, source_var: Var) -> None:
         """A second placeholder that shares the storage of `source`: a transposed or flipped-order view of it."""
@@ -412,8 +414,10 @@ class Builder:
         if is_float(dtype):
             if self.is_exact and settled.grain is None:
                 raise Skip
-            if self.lane != "special" and (settled.special or not _finite(settled, dtype)):
-                raise Skip
+            if settled.special or not _finite(settled, dtype):
+                if self.lane != "special":
+                    raise Skip
+                settled = replace(settled, special=True)
         elif settled.special and is_int(dtype):
             raise Skip
         var = Var(
@@ -464,9 +468,7 @@ class Builder:
 
 
 def _with(var: Var, *, vals: Vals, name: str | None = None) -> Var:
-    return Var(
-        name or var.name, var.dtype, var.dims, vals, var.root, var.contiguous, var.overlapping, var.writable, var.is_input and name is None
-    )
+    return replace(var, name=name or var.name, vals=vals, is_input=var.is_input and name is None)
 
 
 def _finite(vals: Vals, dtype: str) -> bool:

@@ -18,8 +18,8 @@ from generators.sizes import Size
 from harness.model.case import Call, Case
 from harness.model.fill import Fill
 from harness.model.program import Node, Program, TensorSpec
-from harness.model.symbols import Symbol
-from harness.model.values import Ref, Value
+from harness.model.symbols import Sym, Symbol
+from harness.model.values import Ref, Value, map_leaves
 
 LOW, HIGH = 2, 16  # the range of every symbol; torch specializes sizes 0 and 1
 
@@ -59,7 +59,7 @@ def generate(choices: Choices, profile: Profile) -> Drawn:
     wanted = min(_length(choices, profile), profile.max_nodes)
     drawn = 0
     for _ in range(6 * wanted + 10):
-        if b.attempt(choices.weighted(ops)):
+        if b.attempt(ops.pick(choices)):
             drawn += 1
             if drawn == wanted:
                 break
@@ -67,6 +67,8 @@ def generate(choices: Choices, profile: Profile) -> Drawn:
         raise NothingDrawn
     _drop_unused(b)
     nodes = (*b.placeholders, *b.nodes, Node("output", "output", "output", (_output(b),)))
+    if symbols and choices.coin(20):
+        nodes = _sizes_as_inputs(nodes)
     return Drawn(_finish(b, Program(nodes, dict(b.modules)), profile, lane), tuple(b.declared), b.bindings)
 
 
@@ -115,6 +117,20 @@ def _drop_unused(b: Builder) -> None:
     b.vars = [var for var in b.vars if var.name not in gone]
 
 
+def _sizes_as_inputs(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The same nodes with every bare symbol among the arguments passed in as an int, as Dynamo passes sizes."""
+    found: dict[str, Node] = {}
+
+    def passed(leaf: Value) -> Value:
+        if not isinstance(leaf, Sym) or not leaf.expr.isidentifier():
+            return leaf
+        found.setdefault(leaf.expr, Node(leaf.expr, "placeholder", leaf.expr, role="symint", spec=leaf))
+        return Ref(leaf.expr)
+
+    changed = [replace(node, args=map_leaves(node.args, passed), kwargs=map_leaves(dict(node.kwargs), passed)) for node in nodes]
+    return (*(found[name] for name in sorted(found)), *changed)
+
+
 def _storage(node: Node) -> str:
     return (node.spec.storage if isinstance(node.spec, TensorSpec) else None) or node.name
 
@@ -158,7 +174,7 @@ def _names(count: int) -> list[str]:
 
 def _finish(b: Builder, program: Program, profile: Profile, lane: str) -> Case:
     """The calls with their data, and the state; symbols that the program does not use are dropped."""
-    used = sorted(program.symbols())
+    used = sorted(program.symbols()) if b.bindings[0] else []
     choices = b.choices
     order = list(range(len(b.bindings))) if used else [0]
     if choices.coin(15):

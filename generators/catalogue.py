@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 
+from generators.choices import Table
 from generators.profile import Profile, matches
 from generators.spec import OpSpec
 from harness.errors import UnknownName, UsageError
@@ -24,6 +25,8 @@ FAMILIES = (
     "pool",
     "norm",
     "resize",
+    "loss",
+    "recurrent",
     "create",
     "inplace",
 )
@@ -65,7 +68,6 @@ def selection(profile: Profile) -> tuple[tuple[int, OpSpec], ...]:
 
 
 @functools.cache
-def weights(profile: Profile, lane: str) -> tuple[tuple[int, OpSpec], ...]:
-    """The operators of one lane; without an exact one in the exact lane, all of them, to be drawn in the ordinary lane."""
-    chosen = selection(profile)
-    return tuple(item for item in chosen if item[1].exact) if lane == "exact" else chosen
+def weights(profile: Profile, lane: str) -> Table[OpSpec]:
+    """The operators that a profile draws in one lane; there may be none in the exact lane."""
+    return Table([item for item in selection(profile) if item[1].exact or lane != "exact"])

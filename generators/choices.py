@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hypothesis import strategies as st
 
 T = TypeVar("T")
+
+
+class Table(Generic[T]):
+    """Weighted items, summed up once: for tables of hundreds."""
+
+    __slots__ = ("_ends", "_items")
+
+    def __init__(self, weighted: Sequence[tuple[int, T]]) -> None:
+        self._ends = tuple(itertools.accumulate(weight for weight, _ in weighted))
+        self._items = tuple(item for _, item in weighted)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def pick(self, choices: Choices) -> T:
+        """One of the items, drawn by weight."""
+        return self._items[bisect.bisect_right(self._ends, choices.below(self._ends[-1]))]
 
 
 class Choices:

@@ -21,6 +21,7 @@ _ORDINARY: Spans = ((8, (-2, 2)), (4, (0, 1)), (4, (1, 4)), (4, (-1, 1)), (2, (-
 _SIGNED: Spans = ((10, (-8, 8)), (4, (0, 8)), (4, (1, 8)), (3, (-3, 3)), (2, (-100, 100)))
 _UNSIGNED: Spans = ((8, (0, 8)), (4, (1, 8)), (2, (0, 255)), (2, (100, 200)))
 _WIDE: Spans = (*_SIGNED, (1, (-100000, 100000)), (1, (-(2**31), 2**31 - 1)))
+_HUGE = 2**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ def choose_filling(choices: Choices, dtype: str, lane: str, domain: tuple[float,
         if lane == "special" and (strict or choices.coin(30)):
             recipe = "ordinary/1"
         table: Spans = _ORDINARY if lane != "exact" else _EXACT_NARROW if dtype in ("float16", "bfloat16") else _EXACT
+    elif dtype == "int64" and low <= -_HUGE and high >= _HUGE and choices.coin(2):
+        return Filling("", "integers/1", (-_HUGE,), (_HUGE,))
     else:
         unit, recipe = 1, "integers/1"
         table = _UNSIGNED if dtype == "uint8" else _SIGNED if dtype == "int8" else _WIDE

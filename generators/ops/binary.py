@@ -13,7 +13,7 @@ from generators.ops.common import must, number
 from generators.ops.unary import functions
 from generators.ranges import BOOLEAN, Vals
 from generators.spec import OpSpec
-from generators.types import ALL, FLOATS, INTS, NUMERIC, bits, is_float, result_type, to_float
+from generators.types import ALL, FLOATS, INTS, NUMERIC, bits, is_float, limits, result_type, to_float
 from harness.model.values import Value
 
 LOGICAL = (*INTS, "bool")
@@ -256,6 +256,16 @@ def _pow_tensor(x: Vals, y: Vals) -> Vals:
     return Vals(0.0, reach, None, False)
 
 
+def _gcd(b: Builder) -> None:
+    assert b.op is not None
+    p = pair(b, INTS, scalars=0)
+    # The minimum of a signed type has no absolute value.
+    must(all(vals.lo > limits(p.dtype)[0] for vals in (p.left_vals, p.right_vals)))
+    reach = max(p.left_vals.peak, p.right_vals.peak) if b.op.name == "gcd" else p.left_vals.peak * p.right_vals.peak
+    must(reach <= limits(p.dtype)[1])
+    _finish(b, p, p.dtype, Vals(0, reach))
+
+
 def _copysign(b: Builder) -> None:
     p = pair(b, NUMERIC, floats=True)
     must(not isinstance(p.right, bool))
@@ -368,6 +378,8 @@ OPS: tuple[OpSpec, ...] = (
     _float_pair("hypot", lambda x, y: Vals(0.0, math.hypot(x.peak, y.peak), None, False)),
     _float_pair("logaddexp", lambda x, y: Vals(min(x.lo, y.lo), max(x.hi, y.hi) + 1, None, False), domain=(-50, 50)),
     _float_pair("xlogy", lambda x, y: Vals(-9 * x.peak - 9, x.peak * 30 + 9, None, False), domain=(0.25, 1e9)),
+    OpSpec("gcd", "pointwise", functions("gcd"), _gcd, INTS, weight=2),
+    OpSpec("lcm", "pointwise", functions("lcm"), _gcd, INTS, weight=1),
     OpSpec("copysign", "pointwise", functions("copysign", aten=False), _copysign, NUMERIC, weight=2),
     OpSpec("bitwise_and", "logic", (*functions("bitwise_and", aten=False), "operator.and_"), _bitwise("and"), LOGICAL, weight=4),
     OpSpec("bitwise_or", "logic", (*functions("bitwise_or", aten=False), "operator.or_"), _bitwise("or"), LOGICAL, weight=4),

@@ -11,7 +11,7 @@ from generators.builder import Builder
 from generators.filling import EVERYWHERE
 from generators.ranges import BOOLEAN, Vals
 from generators.spec import OpSpec, Skip
-from generators.types import ALL, FLOATS, INTS, NUMERIC, is_float, to_float
+from generators.types import ALL, FLOATS, INTS, NUMERIC, WIDE, is_float, to_float
 from harness.model.values import Value
 
 Rule = Callable[[Vals], Vals]
@@ -231,6 +231,11 @@ _ROUNDED = (
     _special("asinh", smooth(math.asinh)),
     _special("acosh", smooth(math.acosh), domain=(1, 1e30)),
     _special("erf", smooth(math.erf)),
+    _special("atanh", smooth(math.atanh), domain=(-0.875, 0.875), weight=1),
+    unary("erfinv", functions("erfinv"), smooth(lambda v: 2 * v), dtypes=WIDE, domain=(-0.875, 0.875), weight=1),
+    unary("special_entr", ("torch.special.entr",), lambda v: v.rough(-v.peak * 30, 1.0), dtypes=WIDE, domain=(0, 1e9), weight=1),
+    unary("special_ndtr", ("torch.special.ndtr",), between(0.0, 1.0), dtypes=WIDE, weight=1),
+    unary("i0", functions("i0"), lambda v: v.rough(1.0, math.exp(v.peak)), dtypes=WIDE, domain=(-50, 50), weight=1),
     _special("erfc", falling(math.erfc)),
     _special("sinc", between(-0.25, 1.0), domain=(-1e3, 1e3), weight=1),
     _special("lgamma", lambda v: v.rough(-0.2, math.lgamma(max(v.hi, 3.0))), domain=(1, 1e4), weight=1),

@@ -23,7 +23,7 @@ def test_there_are_enough_operators_and_layers() -> None:
 
 
 def test_every_spelling_is_of_the_operator_that_it_is_declared_for() -> None:
-    for spec, spelling in [(spec, text) for spec in catalogue() for text in spec.spellings]:
+    for spec, spelling in [(op, text) for op in catalogue() for text in op.spellings]:
         if spelling.startswith("nn."):
             name = canonical_target("call_module", "m", f"torch.{spelling}")
         elif spelling.startswith("."):
