@@ -134,7 +134,7 @@ def _addbmm(b: Builder) -> None:
 
 def _addmv(b: Builder) -> None:
     x = _left(b, 2, 2)
-    must(x.dims[0].low > 0)
+    must(x.dims[0].low > 0 and x.dims[1].low > 0)  # else PyTorch returns the bias as it is
     y = _mate(b, x, (x.dims[1],))
     _added(b, (x.dims[0],), x, y, (x.dims[0],), x.dims[1])
 

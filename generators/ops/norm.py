@@ -181,6 +181,7 @@ def _normalize(b: Builder) -> None:
 
 def _local_response(b: Builder) -> None:
     x = _channels(b, 3, 5)
+    must(x.contiguous)
     node = b.module([x.ref], [b.choices.between(1, 3)]) if b.as_module else b.call([x.ref, b.choices.between(1, 3)])
     reach = x.vals.peak
     b.result(node, x.dtype, x.dims, Vals(-reach, reach, None, False, x.vals.special), contiguous=False)

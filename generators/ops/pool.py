@@ -19,7 +19,7 @@ def _input(b: Builder, spatial: int, *, distinct: bool = False) -> Var:
     return b.pick(
         FLOATS,
         rank=(spatial + 1, spatial + 2),
-        where=lambda v: all(size.low > 0 for size in v.dims[1:]),
+        where=lambda v: all(size.low > 0 for size in v.dims[1 if v.rank == spatial + 2 else 0 :]),
         dims=lambda: _dims(b, spatial),
         fresh=40,
         distinct=distinct,
@@ -44,6 +44,15 @@ def _ceil(size: Size, w: Window) -> Size | None:
     if tuple(values) == up.values:
         return up
     return Size(tuple(values)) if size.static else None
+
+
+def _sees(size: Size, out: Size, w: Window) -> bool:
+    """Whether every window covers an element of the input."""
+    return all(
+        any(0 <= start * w.stride - w.padding + step * w.dilation < length for step in range(w.kernel))
+        for length, count in zip(size.values, out.values, strict=True)
+        for start in range(count)
+    )
 
 
 def _windows(b: Builder, x: Var, spatial: int, *, dilated: bool) -> tuple[list[Window], list[Size], bool]:
@@ -85,10 +94,13 @@ def _max_pool(b: Builder) -> None:
     x = _input(b, spatial, distinct=indices)
     must(spatial < 3 or x.contiguous)
     windows, sizes, ceil = _windows(b, x, spatial, dilated=True)
+    # A window that sees nothing but padding yields minus infinity.
+    must(b.lane == "special" or all(_sees(*part) for part in zip(x.dims[-spatial:], sizes, windows, strict=True)))
     kernel, kwargs = _settings(b, windows, ceil, dilated=True)
     dims = (*x.dims[:-spatial], *sizes)
     if not indices:
-        b.result(_place(b, x, [kernel], kwargs), x.dtype, dims, x.vals.repeated(), contiguous=False)
+        vals = replace(x.vals.repeated(), special=x.vals.special or b.lane == "special")
+        b.result(_place(b, x, [kernel], kwargs), x.dtype, dims, vals, contiguous=False)
         return
     node = _place(b, x, [kernel], {**kwargs, "return_indices": True})
     b.result(b.item(node, 0), x.dtype, dims, x.vals.repeated(), contiguous=False)
