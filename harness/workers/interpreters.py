@@ -31,5 +31,6 @@ def interpreter_for(environment: str, *, threads: int = 1, environ: Mapping[str,
         raise UnknownName("environment", environment, ENVIRONMENTS)
     for name in _THREAD_VARIABLES:
         env[name] = str(threads)
+    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle OpenMP threads would spin on a processor that other workers need
     env.setdefault("PYTHONHASHSEED", "0")  # the order of sets of names must not differ between two runs of one case
     return python, env
