@@ -26,6 +26,19 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class IssueListed:
+    """A known issue of this run: whether it still speaks (`active`, `expired`, `outdated`), of what, and how hits call it."""
+
+    name: str
+    link: str
+    standing: str
+    signature: str
+    targets: tuple[str, ...] = ()
+    operator: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CaseStarted:
     """A case is at work: where a run ends without warning, its log names the cases that it was at."""
 
@@ -150,6 +163,7 @@ class RunFinished:
 
 Event = (
     RunStarted
+    | IssueListed
     | CaseStarted
     | CaseFinished
     | Disagreement
@@ -164,6 +178,7 @@ EVENTS: dict[str, type[Event]] = {
     cls.__name__: cls
     for cls in (
         RunStarted,
+        IssueListed,
         CaseStarted,
         CaseFinished,
         Disagreement,

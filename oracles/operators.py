@@ -114,3 +114,9 @@ DOMAIN_EDGES = names("sqrt rsqrt log log2 log10 log1p acos asin acosh atanh logi
 def base_name(name: str) -> str:
     """The canonical name without the in-place underscore."""
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def known_operators() -> frozenset[str]:
+    """Every name in these tables."""
+    tables = (MOVEMENT, SELECTION, STEPS, ROUNDING_STEPS, SHIFTS, CASTS, PAIRS, UNDETERMINED, DROPOUT, INPUT_SCALED, DOMAIN_EDGES, ULPS)
+    return frozenset().union(*tables)

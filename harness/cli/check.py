@@ -58,8 +58,10 @@ def check_command(
     """
     from harness.cli import check_report
     from harness.cli.checking import Capturer, Checking, open_session
+    from harness.cli.configured import configuration, policy_of
     from harness.cli.session import consoles
 
+    policy = policy_of(configuration())
     out, err = consoles(no_color=no_color)
 
     def tell(text: str) -> None:
@@ -76,7 +78,7 @@ def check_command(
     if any(each.cases for each in captured):
         session = open_session(targets, required=required, imports=imports, case_seconds=case_timeout, memory_mb=memory_limit)
         missing = dict(session.missing)
-        checking = Checking(session, output=output, corpus=corpus, minimize=not no_minimize, tell=tell)
+        checking = Checking(session, output=output, corpus=corpus, policy=policy, minimize=not no_minimize, tell=tell)
         try:
             for target, reason in missing.items():
                 tell(f"left out {target}: {reason}")

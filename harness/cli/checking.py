@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.backends.protocol import TargetSpec
+from harness.cli.configured import read_configured_issues
 from harness.cli.session import Session
 from harness.engine.check import Checker
 from harness.engine.evaluate import Evaluator
@@ -20,6 +22,7 @@ from harness.model.case import Call, Case
 from harness.model.codec import from_json, to_wire
 from harness.model.outcome import Job, Outcome, Status
 from harness.model.program import Node, Program
+from harness.triage.issues import active
 from harness.workers.pool import WorkerPool
 from harness.workers.settings import WorkerSettings
 from oracles import DEFAULT, Policy
@@ -108,7 +111,8 @@ class Checking:
         self._keeper: FindingKeeper | None = None
         runner = session.runner(0)
         evaluator = Evaluator(runner, policy=policy)
-        known = session.known_bugs(corpus)
+        issues = active(read_configured_issues(corpus), session.versions(), datetime.date.today())
+        known = session.known_bugs(corpus, issues=issues)
         investigator = Investigator(evaluator, runner, known, Effort(minimize=minimize))
         self.checker = Checker(session.targets, evaluator, investigator, known, self._keep, tell=tell)
 

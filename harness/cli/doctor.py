@@ -16,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.backends.protocol import TargetSpec, target, targets
+from harness.cli.configured import configuration, policy_of
+from harness.config import Loaded
 from harness.environments import python310
 from harness.environments.availability import installed, missing, other_version
 from harness.environments.cache import cache_dir, environment_dir, outdated
@@ -223,14 +225,41 @@ def doctor(as_json: bool, *, require: Sequence[str] = (), smoke: Smoke | None = 
     return UNAVAILABLE if lacking else 0
 
 
+def print_configuration(loaded: Loaded, *, as_json: bool) -> None:
+    """Print every key, its value, and the file or `default` that it comes from."""
+    policy_of(loaded)  # complains of what no table knows
+    rows = [(key, _configured(value), source) for key, value, source in loaded.rows()]
+    if as_json:
+        path = str(loaded.path) if loaded.path is not None else None
+        values = {key: {"value": value, "source": source} for key, value, source in rows}
+        click.echo(json.dumps({"format_version": 1, "path": path, "values": values}, indent=2))
+        return
+    width = max(len(key) for key, _, _ in rows)
+    for key, value, source in rows:
+        click.echo(f"{key:{width}}  {json.dumps(value)}  ({source})")
+    click.echo(
+        f"read from {loaded.path}" if loaded.path is not None else "no fxdiff.toml and no [tool.fxdiff] in a pyproject.toml, here or above"
+    )
+
+
+def _configured(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value
+
+
 def command(smoke: Smoke | None = None) -> click.Command:
     """The click command; `smoke` lets it also run a small case through each target's worker."""
 
     @click.command("doctor", help="Say what is installed, what is missing, why it matters, and the command that mends it.")
     @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
     @click.option("--require-target", "require", multiple=True, metavar="NAME", help="Exit with 4 where this target is not available.")
+    @click.option("--config", "show_config", is_flag=True, help="Print every configured value and where it comes from, and nothing else.")
     @click.pass_context
-    def run(context: click.Context, as_json: bool, require: tuple[str, ...]) -> None:
+    def run(context: click.Context, as_json: bool, require: tuple[str, ...], show_config: bool) -> None:
+        if show_config:
+            print_configuration(configuration(), as_json=as_json)
+            return
         context.exit(doctor(as_json, require=require, smoke=smoke))
 
     return run

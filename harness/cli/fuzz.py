@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import random
@@ -85,6 +86,7 @@ def fuzz_command(
     from generators.profile import derive
     from generators.profile import profile as named_profile
     from harness import events
+    from harness.cli.configured import configuration, policy_of, read_configured_issues
     from harness.cli.session import Session, consoles
     from harness.engine.campaign import Campaign
     from harness.engine.investigate import Effort
@@ -94,8 +96,10 @@ def fuzz_command(
     from harness.reporting.console import ConsoleReporter
     from harness.reporting.log import LogWriter
     from harness.reporting.tally import Tally
+    from harness.triage.issues import Standing
 
     begun = time.monotonic()
+    policy = policy_of(configuration())
     drawn = derive(named_profile(profile), ops=ops, exclude=exclude, dtypes=dtypes, max_nodes=max_nodes)
     first, tally = 0, Tally()
     out, err = consoles(no_color=no_color)
@@ -127,7 +131,10 @@ def fuzz_command(
         if folder is None:
             folder = RunDirectory(output or _default_output(seed))
         log = LogWriter(folder.log)
-        known = session.known_bugs(corpus, folder.findings, folder.unproven)
+        issues = read_configured_issues(corpus)
+        standing = {issue: issue.standing(versions, datetime.date.today()) for issue in issues}
+        active = [issue for issue in issues if standing[issue] is Standing.ACTIVE]
+        known = session.known_bugs(corpus, folder.findings, folder.unproven, issues=active)
     except BaseException:
         session.close()
         raise
@@ -149,6 +156,7 @@ def fuzz_command(
         max_cases=max_cases,
         skip=tally.settled,
         max_findings=max_findings,
+        policy=policy,
         effort=Effort(minimize=not no_minimize, seconds=min(60.0, time_budget) if time_budget is not None else 60.0),
         command=tally.started.command if tally.started is not None else _command(seed),
     )
@@ -176,6 +184,10 @@ def fuzz_command(
             imports,
         )
     )
+    for issue in issues:
+        listener(
+            events.IssueListed(issue.name, issue.link, standing[issue].value, issue.signature, issue.targets, issue.operator, issue.why)
+        )
     reason = "fxdiff failed"
     try:
         with _interrupts(campaign, session):

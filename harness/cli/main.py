@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import click
@@ -60,8 +61,19 @@ def _version() -> str:
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]}, epilog=epilog())
 @click.version_option(_version(), prog_name="fxdiff")
-def cli() -> None:
-    """Find, minimize and keep disagreements between eager PyTorch and its compiler backends."""
+@click.option(
+    "--config", "config", type=click.Path(), envvar="FXDIFF_CONFIG", help="Configuration to use instead of the nearest one upward."
+)
+@click.pass_context
+def cli(ctx: click.Context, config: str | None) -> None:
+    """Find, minimize and keep disagreements between eager PyTorch and its compiler backends.
+
+    Options not given are taken from fxdiff.toml or [tool.fxdiff] in pyproject.toml, the nearest upward.
+    """
+    from harness.cli.configured import load_configuration, option_defaults
+
+    ctx.obj = load_configuration(Path(config) if config is not None else None)
+    ctx.default_map = option_defaults(ctx.obj)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SIZES = {"": 1, "M": 1, "MB": 1, "G": 1024, "GB": 1024}
+from harness.config import units
 
 
 class Duration(click.ParamType[Any]):
@@ -20,10 +19,10 @@ class Duration(click.ParamType[Any]):
         """Seconds as a float; fails for anything that is not a positive duration."""
         if isinstance(value, int | float):
             return float(value)
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value).strip())
-        if not found or float(found[1]) <= 0:
-            self.fail(f"{value!r} is not a duration; write 90s, 30m or 2h", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
+        try:
+            return units.seconds(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Megabytes(click.ParamType[Any]):
@@ -35,10 +34,10 @@ class Megabytes(click.ParamType[Any]):
         """Megabytes as an int; fails for anything that is not a positive size."""
         if isinstance(value, int):
             return value
-        found = re.fullmatch(r"(\d+)(M|MB|G|GB|)", str(value).strip())
-        if not found or int(found[1]) <= 0:
-            self.fail(f"{value!r} is not a size; write 3072M or 3G", param, ctx)
-        return int(found[1]) * _SIZES[found[2]]
+        try:
+            return units.megabytes(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Jobs(click.ParamType[Any]):
@@ -48,17 +47,10 @@ class Jobs(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number of jobs; fails below 1."""
-        import os
-
-        if value == "auto":
-            return len(os.sched_getaffinity(0))
         try:
-            jobs = int(value)
-        except (TypeError, ValueError):
-            jobs = 0
-        if jobs < 1:
-            self.fail(f"{value!r} is neither a positive number nor auto", param, ctx)
-        return jobs
+            return units.jobs(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Range(click.ParamType[Any]):

@@ -44,6 +44,7 @@ def replay_command(
     where an entry no longer behaves as its status says.
     """
     from harness.backends.protocol import target as spec_of
+    from harness.cli.configured import configuration, policy_of
     from harness.cli.session import Session, consoles, load_plugins
     from harness.corpus.store import Corpus
     from harness.engine.evaluate import Evaluator
@@ -62,7 +63,7 @@ def replay_command(
     results: list[Replay] = []
     try:
         runner = session.runner(0)
-        evaluator = Evaluator(runner, want=("trace",))
+        evaluator = Evaluator(runner, policy=policy_of(configuration()), want=("trace",))
         for entry in chosen:
             if entry.target in session.missing:
                 results.append(Replay(entry, State.CANNOT_RUN, session.missing[entry.target]))

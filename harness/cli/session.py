@@ -23,6 +23,7 @@ from harness.errors import TargetUnavailable, UsageError, WorkerError
 from harness.model.outcome import Job, Outcome
 from harness.reproducers.render import Reproducer
 from harness.reproducers.run import run_source
+from harness.triage.issues import KnownIssue
 from harness.triage.known import KnownBug, KnownBugs
 from harness.workers.interpreters import interpreter_for
 from harness.workers.pool import WorkerPool
@@ -148,9 +149,9 @@ class Session:
             ran = run_source(reproducer.script, python=python, env=env, timeout=120.0)
         return Proof(ran.shows_the_bug, ran.output or f"exit code {ran.exit_code}")
 
-    def known_bugs(self, *folders: Path) -> KnownBugs:
-        """The open bugs of corpus folders, which need not exist; an entry that cannot be read is an error."""
-        return KnownBugs(
+    def known_bugs(self, *folders: Path, issues: Iterable[KnownIssue] = ()) -> KnownBugs:
+        """The open bugs of corpus folders, which need not exist, and `issues`; an entry that cannot be read is an error."""
+        bugs = (
             KnownBug(
                 entry.slug,
                 entry.target,
@@ -164,6 +165,7 @@ class Session:
             for entry in Corpus(folder).entries()
             if entry.status == OPEN
         )
+        return KnownBugs(bugs, issues=issues)
 
     def close(self) -> dict[str, float]:
         """End every process; the CPU seconds that each target and the engine itself took."""

@@ -134,7 +134,7 @@ class Campaign:
     def _work(self, slot: int) -> None:
         try:
             runner = self._runner(slot)
-            evaluator = Evaluator(runner, options=self.settings.options)
+            evaluator = Evaluator(runner, policy=self.settings.policy, options=self.settings.options)
             investigator = Investigator(evaluator, runner, self.known, self.settings.effort, stopped=self._is_interrupted)
             while (index := self._take()) is not None:
                 self._tell(events.CaseStarted(index))
@@ -251,6 +251,8 @@ class Campaign:
             self._tell(events.HarnessFault(*where, message, traceback.format_exc(), kind))
 
     def _recheck(self, bug: KnownBug) -> bool:
+        if bug.is_issue:
+            return False  # people have said that they do not want to hear of it
         with self._lock:
             self._hits[bug.signature] += 1
             return self._hits[bug.signature] % self.settings.recheck_every == 0

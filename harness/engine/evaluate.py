@@ -123,7 +123,7 @@ class Evaluator:
         name = case_id(case)
         if reference.status is not Status.OK:
             return Evaluation(case, name, reference)
-        verdicts = list(judge_reference(case, reference))
+        verdicts = list(judge_reference(case, reference, policy=self.policy))
         observed: dict[str, Outcome] = {}
         for target in targets:
             outcome = self.observe(case, target, reference, fresh=fresh, patience=patience)
@@ -149,7 +149,7 @@ class Evaluator:
         if reference.status is not Status.OK:
             return None
         if target.name == REFERENCE:
-            observed, verdicts = reference, judge_reference(case, reference)
+            observed, verdicts = reference, judge_reference(case, reference, policy=self.policy)
         else:
             observed = self.observe(case, target, reference, fresh=fresh, patience=patience, options=options)
             verdicts = self.judge(case, reference, observed)

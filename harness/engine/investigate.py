@@ -10,7 +10,7 @@ from typing import Protocol
 from harness.backends.protocol import TargetSpec
 from harness.engine.evaluate import Evaluation, Evaluator, Evidence, Runner
 from harness.localize import locate, traces_of
-from harness.minimize.edits import literal_case, neutralize
+from harness.minimize.edits import literal_case, neutralize, plain_names
 from harness.minimize.passes import Traces
 from harness.minimize.reduce import reduce_case
 from harness.model.case import Case, Origin
@@ -131,6 +131,9 @@ class Investigator:
 
         None means that nothing known is involved.
         """
+        told = self.known.told(target.name, verdict.kind.value, verdict.message, operators_of(evaluation.case).values())
+        if told is not None:
+            return Explained(told)
         traces = traces_of(evaluation.reference)
         found = suspects(evaluation.case, traces, self.known, target.name, verdict.kind.value)
         if target.lockstep or verdict.node is not None:
@@ -231,7 +234,7 @@ class Investigator:
         if self.effort.minimize:
             literal = literal_case(case)
             reduction = reduce_case(literal, traces, shows, max_executions=self.effort.max_executions, seconds=self.effort.seconds)
-            case, complete, count = reduction.case, reduction.complete, reduction.executions
+            case, complete, count = plain_names(reduction.case), reduction.complete, reduction.executions
         final = self._confirm(literal_case(case), target, verdict)
         if final is None:
             return Dropped("the minimized case does not come back in fresh workers")

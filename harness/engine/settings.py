@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.backends.protocol import TargetSpec
 from harness.engine.investigate import Effort
 from harness.model.values import Value
+from oracles import DEFAULT, Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,5 +31,6 @@ class CampaignSettings:
     max_findings: int | None = None
     effort: Effort = field(default_factory=Effort)
     options: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    policy: Policy = DEFAULT
     command: str = ""
     recheck_every: int = 20  # one known hit in so many is minimized all the same, or one bug hides every later one

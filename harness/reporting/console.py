@@ -148,6 +148,7 @@ class ConsoleReporter:
                 out.print(f"  {sum(counts.values()):5}  {escape(signature)} {escape(link)}", highlight=False, soft_wrap=True)
             if len(ranked) > 10 and self._verbosity < 1:
                 out.print(f"         and {len(ranked) - 10} more; -v lists them", highlight=False)
+        self._issues()
         self._status_table()
         self._refusals()
         if tally.discarded:
@@ -176,6 +177,20 @@ class ConsoleReporter:
                 nodes = "1 node" if event.nodes == 1 else f"{event.nodes} nodes"
                 unsaved = "" if event.path else "  [yellow]not saved[/]"
                 self._out.print(f"    {event.slug}  ({event.target}, {nodes}){unsaved}", highlight=False, soft_wrap=True)
+
+    def _issues(self) -> None:
+        """Known issues that no longer do what they are there for."""
+        for issue in self._tally.issues.values():
+            said = {"expired": "has expired", "outdated": "is of versions before this one"}.get(issue.standing)
+            if said is not None:
+                self._out.print(f"known issue {escape(issue.name)} {said}: {escape(issue.link)}", highlight=False, soft_wrap=True)
+        for issue, ran in self._tally.stale_issues:
+            what = escape(issue.operator or "its target")
+            self._out.print(
+                f"known issue {escape(issue.name)} explained nothing, though {what} ran {ran} times: {escape(issue.link)}",
+                highlight=False,
+                soft_wrap=True,
+            )
 
     def _status_table(self) -> None:
         statuses = self._tally.statuses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from harness import events
 from harness.model.verdict import Severity
 
 SUMMARY_VERSION = 1
+STALE_AFTER = 20  # runs of what a known issue speaks of, after which its silence says something
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class Tally:
     support: dict[tuple[str, str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     disagreements: Counter[str] = field(default_factory=Counter)
     findings: list[events.FindingSaved] = field(default_factory=list)
+    issues: dict[str, events.IssueListed] = field(default_factory=dict)
     known: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     links: dict[str, str] = field(default_factory=dict)
     discarded: Counter[str] = field(default_factory=Counter)
@@ -46,6 +49,8 @@ class Tally:
             case events.RunStarted():
                 first = self.started.first_index if self.started is not None else event.first_index
                 self.started = dataclasses.replace(event, first_index=first)
+            case events.IssueListed():
+                self.issues[event.name] = event
             case events.CaseStarted():
                 self._started.add(event.index)
                 del self._open[event.index]
@@ -109,6 +114,24 @@ class Tally:
         """How many disagreements known bugs explained."""
         return sum(sum(counter.values()) for counter in self.known.values())
 
+    @property
+    def stale_issues(self) -> list[tuple[events.IssueListed, int]]:
+        """Known issues that explained nothing although what they speak of ran, and how often it ran."""
+        found = [(issue, self._ran(issue)) for issue in self.issues.values() if issue.standing == "active"]
+        return [(issue, ran) for issue, ran in found if ran >= STALE_AFTER and issue.signature not in self.known]
+
+    def _ran(self, issue: events.IssueListed) -> int:
+        targets = [name for name in self.statuses if any(fnmatch.fnmatchcase(name, glob) for glob in issue.targets)]
+        if not issue.operator:
+            return sum(self.tested(target) for target in targets)
+        return sum(
+            count
+            for (target, operator, _), counts in self.support.items()
+            if target in targets and operator == issue.operator
+            for status, count in counts.items()
+            if status not in ("unsupported", "refused-whole")
+        )
+
     def tested(self, target: str) -> int:
         """How many cases a target really ran to an answer."""
         counts = self.statuses.get(target, Counter())
@@ -117,6 +140,7 @@ class Tally:
     def summary(self) -> dict[str, Any]:
         """The run as plain data, for summary.json."""
         started, finished = self.started, self.finished
+        stale = [issue for issue, _ in self.stale_issues]
         return {
             "format_version": SUMMARY_VERSION,
             "seed": started.seed if started else None,
@@ -152,6 +176,15 @@ class Tally:
                     "note": found.note,
                 }
                 for found in self.new_findings
+            ],
+            "known_issues": [
+                {
+                    "name": issue.name,
+                    "link": issue.link,
+                    "standing": "stale" if issue in stale else issue.standing,
+                    "hits": sum(self.known[issue.signature].values()) if issue.signature in self.known else 0,
+                }
+                for issue in self.issues.values()
             ],
             "known": [
                 {"signature": signature, "hits": sum(counts.values()), "targets": sorted(counts), "link": self.links.get(signature, "")}
