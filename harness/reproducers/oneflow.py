@@ -174,7 +174,8 @@ class _Script:
         self.nodes = nodes
         self.inside: set[str] = set()
         self.tensors: list[str] = []
-        self.made: dict[str, Tensor] = {}
+        self.made: set[str] = set()
+        self.named = {node.name for node in case.program}
         self.bases: dict[str, str] = {}
 
     def body(self) -> list[str]:
@@ -187,7 +188,7 @@ class _Script:
                 continue
             code = render_call(node, trace, case=self.case, result=node.name)
             for name, source in call_tensors(node, trace, case=self.case).items():
-                lines += self._operand(name, source)
+                lines += self._operand(node, name, source)
             lines += code.split("\n")
             self.inside.add(node.name)
         return lines
@@ -219,21 +220,24 @@ class _Script:
         self.inside.add(node.name)
         return [f"{node.name} = {container.node}[{trace.args[1]!r}]"]
 
-    def _operand(self, name: str, source: Source) -> list[str]:
-        """The statement that gives an operand its name, where it comes from an earlier node here."""
+    def _operand(self, node: Node, name: str, source: Source) -> list[str]:
+        """The statement that gives an operand its name, where the tensor has another one here."""
         if source.node in self.inside:
             path = "".join(f"[{step!r}]" for step in source.path)
             return [] if name == source.node and not path else [f"{name} = {source.node}{path}"]
-        if self.made.get(name) != source.tensor:
-            self._make(name, source.tensor)
-        return []
+        if source.node in self.named:
+            # What came from outside is made once: later nodes see what earlier ones wrote into it.
+            if name not in self.made:
+                self._make(name, source.tensor)
+            return []
+        own = f"{node.name}_{name}"  # a layer's state or a literal, whose name another node may use as well
+        self._make(own, source.tensor)
+        return [f"{name} = {own}"]
 
     def _make(self, name: str, tensor: Tensor) -> None:
         if tensor.dtype not in FLOW_DTYPES:
             raise Unsupported(f"OneFlow has no dtype {tensor.dtype}")
-        if name in self.made:
-            raise Unsupported(f"two different tensors are called {name!r}")
-        self.made[name] = tensor
+        self.made.add(name)
         head = f"{name} = "
         dense = tensor.strides is None or tensor.strides == contiguous_strides(tensor.shape)
         if tensor.dtype == "bfloat16" or (tensor.storage is None and dense):
