@@ -26,7 +26,10 @@ def layer(cls: str) -> str:
 @pytest.mark.parametrize(
     ("name", "spellings"),
     [
-        ("relu", [function("torch.relu"), function("torch.nn.functional.relu"), method("relu"), layer("ReLU"), function("aten.relu.default")]),
+        (
+            "relu",
+            [function("torch.relu"), function("torch.nn.functional.relu"), method("relu"), layer("ReLU"), function("aten.relu.default")],
+        ),
         ("relu_", [function("torch.relu_"), method("relu_"), function("aten.relu_.default"), function("torch.nn.functional.relu_")]),
         ("add", [function("torch.add"), function("operator.add"), method("add"), method("__add__"), method("__radd__")]),
         ("add", [function("aten.add.Tensor"), function("aten.add.Scalar"), function("torch.ops.aten.add.Tensor")]),
@@ -115,13 +118,23 @@ def test_an_in_place_method_is_its_plain_one_with_an_underscore(name: str) -> No
     assert method(name) == method(name[:-1]) + "_"
 
 
-@given(st.sampled_from([n for n in names_of(operator) if n not in ("setitem", "delitem", "iconcat") and f"i{n.rstrip('_')}" in dir(operator)]))
+@given(
+    st.sampled_from([n for n in names_of(operator) if n not in ("setitem", "delitem", "iconcat") and f"i{n.rstrip('_')}" in dir(operator)])
+)
 def test_an_augmented_assignment_is_the_operator_with_an_underscore(name: str) -> None:
     assert function(f"operator.i{name.rstrip('_')}") in (function(f"operator.{name}") + "_", f"i{name}")
 
 
 OWN_NAMES = [  # layers with no function of their own in PyTorch
-    *("adaptive_log_softmax_with_loss", "cross_map_lrn2d", "identity", "linear_cross_entropy_loss", "multi_head_attention", "rnn", "rnn_cell"),
+    *(
+        "adaptive_log_softmax_with_loss",
+        "cross_map_lrn2d",
+        "identity",
+        "linear_cross_entropy_loss",
+        "multi_head_attention",
+        "rnn",
+        "rnn_cell",
+    ),
     *("transformer", "transformer_decoder", "transformer_decoder_layer", "transformer_encoder", "transformer_encoder_layer", "nll_loss2d"),
     *("sequential", "module_list", "module_dict", "parameter_list", "parameter_dict", "module", "container", "data_parallel"),
     *("rnn_base", "rnn_cell_base", "im2col"),

@@ -16,7 +16,7 @@ def execute(plan: Plan, operands: Mapping[str, Any]) -> Any:
 
     Raises HarnessError where the plan names what OneFlow does not have.
     """
-    oneflow = importlib.import_module("oneflow")
+    oneflow = resolve("oneflow")
     scope = dict(operands)
     for name, step in plan.steps:
         result = _evaluate(oneflow, step, scope)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from harness.errors import HarnessError
 from harness.model.case import Case
 from harness.model.codec import from_wire
 from harness.model.outcome import Job, NodeResult, NodeTrace, Outcome, Status
-from harness.model.program import Node
+from harness.model.program import Node, TensorSpec
 from harness.model.values import Ref, Tensor, Value
 
 
@@ -62,33 +63,35 @@ class LockstepBackend:
         if len(witnesses) != len(case.calls):
             raise HarnessError(f"the reference brought {len(witnesses)} witnesses for {len(case.calls)} calls")
         progress.stage("translate")
-        units = [list(plan_call(case, call, witness.trace)) for call, witness in enumerate(witnesses)]
+        units = [plan_call(case, witness.trace) for witness in witnesses]
         progress.stage("run")
         results: list[NodeResult] = []
+        shared = _shared_storages(case)
         with oneflow.no_grad():
             for call, steps in enumerate(units):
-                seen: dict[object, NodeResult] = {}
+                twins = _Twins(step.node.target for unit in steps for step in unit)
                 for unit in steps:
-                    results.extend(_run_unit(oneflow, call, unit, seen, progress))
+                    scope = _Scope(oneflow, shared)
+                    results.extend(_run_unit(call, unit, scope, twins, progress))
         return _outcome(job.target, results)
 
 
-def plan_call(case: Case, call: int, trace: tuple[NodeTrace, ...]) -> list[list[Step]]:
+def plan_call(case: Case, trace: tuple[NodeTrace, ...]) -> list[list[Step]]:
     """The translated steps of one call, those of one unit together, in the order of their first node."""
     groups: dict[str, list[NodeTrace]] = {}
     for entry in trace:
         groups.setdefault(entry.unit if entry.unit is not None else f"node {entry.name}", []).append(entry)
     nodes = {node.name: node for node in case.program.operators}
-    return [[plan_node(case, call, nodes[entry.name], entry) for entry in group] for group in groups.values()]
+    return [[plan_node(case, nodes[entry.name], entry) for entry in group] for group in groups.values()]
 
 
-def plan_node(case: Case, call: int, node: Node, trace: NodeTrace) -> Step:
+def plan_node(case: Case, node: Node, trace: NodeTrace) -> Step:
     """One node translated from the values that the reference recorded."""
     if is_structural(node, trace):
         return Step(node, trace, structural=True)
     bound = arguments(node, trace.args, trace.kwargs)
     recipe = case.program.modules[node.target] if node.op == "call_module" else None
-    operands, sources = state_operands(case.module_state(node.target)) if recipe is not None else ({}, {})
+    operands, sources = state_operands(case.module_state(node.target), node.target) if recipe is not None else ({}, {})
     try:
         plan = translate(node, bound.args, bound.kwargs, recipe=recipe, state=operands)
     except OneFlowUnsupported as error:
@@ -105,8 +108,38 @@ def is_structural(node: Node, trace: NodeTrace) -> bool:
     return not has_tensor(trace.args)
 
 
-def _run_unit(oneflow: Any, call: int, unit: list[Step], seen: dict[object, NodeResult], progress: Progress) -> list[NodeResult]:
-    scope = _Scope(oneflow, TensorMaker(oneflow))
+class _Twins:
+    """The results of one call's nodes, so that of two nodes with the same operator and values only one runs."""
+
+    def __init__(self, targets: Iterable[str]) -> None:
+        self._count = Counter(targets)
+        self._results: dict[object, NodeResult] = {}
+
+    def key(self, step: Step) -> object:
+        """What makes two steps twins; None where there can be none, or the arguments cannot be compared."""
+        if step.plan is None or self._count[step.node.target] < 2:
+            return None
+        return (render_plan(step.plan), tuple((name, source.tensor) for name, source in step.sources.items()))
+
+    def result(self, key: object, name: str) -> NodeResult | None:
+        """The twin's result under this node's name."""
+        twin = self._results.get(key) if key is not None else None
+        return replace(twin, name=name) if twin is not None else None
+
+    def add(self, key: object, result: NodeResult) -> None:
+        """Remember a result."""
+        if key is not None:
+            self._results[key] = result
+
+
+def _shared_storages(case: Case) -> dict[str, str]:
+    """The storage of each placeholder that shares it with another one."""
+    found = {n.name: n.spec.storage for n in case.program.placeholders if isinstance(n.spec, TensorSpec) and n.spec.storage is not None}
+    count = Counter(found.values())
+    return {name: storage for name, storage in found.items() if count[storage] > 1}
+
+
+def _run_unit(call: int, unit: list[Step], scope: _Scope, twins: _Twins, progress: Progress) -> list[NodeResult]:
     results: list[NodeResult] = []
     failed: str | None = None
     for step in unit:
@@ -117,16 +150,14 @@ def _run_unit(oneflow: Any, call: int, unit: list[Step], seen: dict[object, Node
         if failed is not None:
             results.append(NodeResult(name, call, Status.INCONCLUSIVE, message=f"shares storage with {failed}, which did not run"))
             continue
-        key = _key(step) if len(unit) == 1 else None
-        if key is not None and key in seen:
-            results.append(replace(seen[key], name=name))
-            continue
-        progress.node(name)
-        result = _run_step(oneflow, call, step, scope)
+        key = twins.key(step) if len(unit) == 1 else None
+        result = twins.result(key, name)
+        if result is None:
+            progress.node(name)
+            result = _run_step(call, step, scope)
+            twins.add(key, result)
         if result.status is not Status.OK:
             failed = name
-        if key is not None:
-            seen[key] = result
         results.append(result)
     return results
 
@@ -138,14 +169,18 @@ class _Astray(Exception):
 class _Scope:
     """The tensors of one unit: what its nodes computed so far, and what came from outside, made once."""
 
-    def __init__(self, oneflow: Any, maker: TensorMaker) -> None:
-        self._tensor_type = oneflow.Tensor
-        self._maker = maker
+    def __init__(self, oneflow: Any, shared: Mapping[str, str]) -> None:
+        self.oneflow = oneflow
+        self._shared = shared
+        self._maker = TensorMaker(oneflow)
         self._outside: dict[tuple[str, tuple[Value, ...]], Any] = {}
         self.inside: dict[str, Any] = {}
 
     def tensor(self, source: Source) -> Any:
-        """The OneFlow tensor behind an operand."""
+        """The OneFlow tensor behind an operand.
+
+        Raises _Astray where the trace does not tell what it is, OneFlowUnsupported for a dtype that OneFlow does not have.
+        """
         if source.node in self.inside:
             value = self.inside[source.node]
             try:
@@ -153,22 +188,28 @@ class _Scope:
                     value = value[step]
             except (TypeError, LookupError) as error:
                 raise _Astray(f"reads {source.node}, which returned another structure") from error
-            if not isinstance(value, self._tensor_type):
+            if not isinstance(value, self.oneflow.Tensor):
                 raise _Astray(f"reads {source.node}, which returned a {type(value).__name__} for a tensor")
             return value
         key = (source.node, source.path)
         if key not in self._outside:
+            storage = self._shared.get(source.node)
+            if storage is not None and any(self._shared.get(node) == storage for node, _ in self._outside if node != source.node):
+                raise _Astray(f"{source.node} shares its storage with another input, of which a trace does not tell")
             self._outside[key] = self._maker.make(source.tensor)
         return self._outside[key]
 
     def pick(self, step: Step) -> None:
-        """Carry a structural node's result on, where its container was computed in this unit."""
+        """Carry a structural node's result on, where its container was computed in this unit, and says the same."""
         container = step.node.args[0]
         if isinstance(container, Ref) and container.node in self.inside:
-            self.inside[step.node.name] = self.inside[container.node][step.trace.args[1]]
+            try:
+                self.inside[step.node.name] = self.inside[container.node][step.trace.args[1]]
+            except (TypeError, LookupError):
+                self.inside[step.node.name] = None  # another structure: who reads it goes astray
 
 
-def _run_step(oneflow: Any, call: int, step: Step, scope: _Scope) -> NodeResult:
+def _run_step(call: int, step: Step, scope: _Scope) -> NodeResult:
     name = step.node.name
     if step.plan is None:
         return NodeResult(name, call, Status.UNSUPPORTED, message=step.refusal)
@@ -180,8 +221,8 @@ def _run_step(oneflow: Any, call: int, step: Step, scope: _Scope) -> NodeResult:
         return NodeResult(name, call, Status.INCONCLUSIVE, message=str(error))
     try:
         value = execute(step.plan, operands)
-        session.synchronize(oneflow)
-        output = from_flow(oneflow, value, name)
+        session.synchronize(scope.oneflow)
+        output = from_flow(scope.oneflow, value, name)
     except HarnessError as error:
         return NodeResult(name, call, Status.HARNESS_ERROR, message=str(error))
     except Exception as error:
@@ -189,18 +230,6 @@ def _run_step(oneflow: Any, call: int, step: Step, scope: _Scope) -> NodeResult:
         return NodeResult(name, call, status, message=message)
     scope.inside[name] = value
     return NodeResult(name, call, Status.OK, output)
-
-
-def _key(step: Step) -> object:
-    if step.plan is None:
-        return None
-    tensors = [(operand, source.tensor) for operand, source in step.sources.items()]
-    try:
-        key = (render_plan(step.plan), tuple(tensors))
-        hash(key)
-    except TypeError:
-        return None
-    return key
 
 
 def _outcome(target: str, results: list[NodeResult]) -> Outcome:

@@ -43,13 +43,13 @@ def arguments(node: Node, args: tuple[Value, ...], kwargs: Mapping[str, Value]) 
     return result
 
 
-def state_operands(state: Mapping[str, Tensor]) -> tuple[dict[str, Operand], dict[str, Source]]:
-    """Operands and sources of a module's own tensors."""
+def state_operands(state: Mapping[str, Tensor], module: str) -> tuple[dict[str, Operand], dict[str, Source]]:
+    """Operands and sources of the own tensors of the module of this attribute name."""
     operands, sources = {}, {}
     for name, tensor in state.items():
         operand = Operand(f"state_{_identifier(name)}", tensor.dtype, tensor.shape)
         operands[name] = operand
-        sources[operand.name] = Source("", (name,), tensor)
+        sources[operand.name] = Source(f"module {module}", (name,), tensor)
     return operands, sources
 
 

@@ -23,7 +23,7 @@ def render_call(node: Node, trace: NodeTrace, *, case: Case | None = None, resul
         return render_plan(translate(node, bound.args, bound.kwargs), result)
     if case is None:
         raise ValueError(f"node {node.name!r} calls a module, whose recipe is in the case")
-    state, _ = state_operands(case.module_state(node.target))
+    state, _ = state_operands(case.module_state(node.target), node.target)
     recipe = case.program.modules[node.target]
     return render_plan(translate(node, bound.args, bound.kwargs, recipe=recipe, state=state), result)
 
@@ -32,7 +32,7 @@ def call_tensors(node: Node, trace: NodeTrace, *, case: Case | None = None) -> d
     """The tensors that `render_call` mentions, by variable name, with their values."""
     sources = dict(arguments(node, trace.args, trace.kwargs).sources)
     if node.op == "call_module" and case is not None:
-        sources.update(state_operands(case.module_state(node.target))[1])
+        sources.update(state_operands(case.module_state(node.target), node.target)[1])
     return sources
 
 

@@ -59,6 +59,10 @@ class TensorMaker:
         return self._storages[tensor.storage]
 
 
+def _bfloat16_bits(array: Any) -> Array:
+    return float32_to_bfloat16(array).reshape(array.shape)  # it turns a scalar into a vector of one
+
+
 def _span(tensor: Tensor) -> int:
     strides = tensor.strides if tensor.strides is not None else contiguous_strides(tensor.shape)
     return storage_size(tensor.shape, strides, tensor.offset)
@@ -80,7 +84,7 @@ def from_flow(oneflow: Any, value: Any, where: str) -> Value:
     if isinstance(value, oneflow.Tensor):
         name = dtype_name(value.dtype, where)
         array = value.detach().numpy()
-        return tensor_from_array(float32_to_bfloat16(array) if name == "bfloat16" else array, name)
+        return tensor_from_array(_bfloat16_bits(array) if name == "bfloat16" else array, name)
     if value is None or isinstance(value, bool | str):
         return value
     if type(value) in (int, float):
@@ -89,7 +93,7 @@ def from_flow(oneflow: Any, value: Any, where: str) -> Value:
         return tuple(int(size) for size in value)
     if isinstance(value, tuple | list | oneflow._oneflow_internal.TensorTuple):
         items = [from_flow(oneflow, item, f"{where}[{index}]") for index, item in enumerate(value)]
-        return items if isinstance(value, list) else tuple(items)
+        return items if type(value) is list else tuple(items)
     if isinstance(value, dict):
         return {key: from_flow(oneflow, item, f"{where}[{key!r}]") for key, item in value.items()}
     raise HarnessError(

@@ -46,15 +46,19 @@ class WholeBackend:
         return session.versions()
 
     def run(self, case: Case, job: Job, progress: Progress) -> Outcome:
-        """Run every call; parameters, buffers and module state live on from call to call, as in eager."""
+        """Run every call, each with fresh inputs, parameters, buffers and modules, as eager does.
+
+        Raises OneFlowUnsupported where gradients are wanted.
+        """
+        if case.mode != "fwd":
+            raise OneFlowUnsupported("untranslated", f"mode {case.mode!r}; only the forward pass is run in OneFlow")
         oneflow = session.import_oneflow()
         progress.stage("run")
         results: list[CallResult] = []
-        lasting: dict[str, Any] = {}
         with oneflow.no_grad():
             for call in range(len(case.calls)):
                 try:
-                    results.append(_Call(oneflow, case, call, lasting, progress).run())
+                    results.append(_Call(oneflow, case, call, progress).run())
                 except _Stopped as stop:
                     return Outcome(
                         job.target,
@@ -71,11 +75,11 @@ class WholeBackend:
 class _Call:
     """One call of one program."""
 
-    def __init__(self, oneflow: Any, case: Case, call: int, lasting: dict[str, Any], progress: Progress) -> None:
+    def __init__(self, oneflow: Any, case: Case, call: int, progress: Progress) -> None:
         self._oneflow = oneflow
         self._case = case
         self._call = call
-        self._lasting = lasting
+        self._modules: dict[str, Any] = {}
         self._progress = progress
         self._binding = case.calls[call].binding
         self._values: dict[str, Any] = {}
@@ -96,12 +100,7 @@ class _Call:
         for node in self._case.program.placeholders:
             value = arguments[node.name]
             if isinstance(value, Tensor):
-                if node.role == "input":
-                    made = self._make(node.name, maker, value)
-                else:
-                    if node.name not in self._lasting:
-                        self._lasting[node.name] = self._make(node.name, maker, value)
-                    made = self._lasting[node.name]
+                made = self._make(node.name, maker, value)
                 self._values[node.name] = made
                 before[node.name] = made.numpy().tobytes()
             else:
@@ -157,8 +156,7 @@ class _Call:
         if node.op != "call_module":
             return translate(node, converted, named)
         state = {}
-        module = self._lasting.get(f"module {node.target}")
-        if module is None:
+        if node.target not in self._modules:
             tensors = self._case.module_state(node.target)
             maker = TensorMaker(self._oneflow, tensors.values())
             for name, tensor in tensors.items():
@@ -188,10 +186,9 @@ class _Call:
         if node.op != "call_module":
             value = execute(plan, operands)
         else:
-            key = f"module {node.target}"
-            if key not in self._lasting:
-                self._lasting[key] = execute(Plan(plan.result.args[0], plan.steps), operands)
-            value = execute(Plan(plan.result), {**operands, "module": self._lasting[key]})
+            if node.target not in self._modules:
+                self._modules[node.target] = execute(Plan(plan.result.args[0], plan.steps), operands)
+            value = execute(Plan(plan.result), {**operands, "module": self._modules[node.target]})
         session.synchronize(self._oneflow)
         return value
 

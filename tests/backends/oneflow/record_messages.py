@@ -17,7 +17,7 @@ from harness.model.outcome import Job, Status
 from harness.model.values import map_leaves
 from harness.workers.supervisor import Worker
 from tests.backends.oneflow.running import case_of, job, reference, workers
-from tests.backends.oneflow.table import ROWS, F, Row, T, b, f, i, layer, of, row
+from tests.backends.oneflow.table import ROWS, F, Row, T, b, f, i, layer, row
 
 MESSAGES = Path(__file__).parent / "messages"
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from harness.model.fill import Fill, Literal
 from harness.model.program import ModuleRecipe, TensorSpec
 from harness.model.values import DType
-
-import numpy as np
 
 F = "torch.nn.functional."
 N = "torch.nn."
@@ -175,7 +175,10 @@ COMPARISON = [
 
 REDUCTIONS = [
     *(row(f"torch.{name}", f(2, 3)) for name in ("sum", "mean", "prod", "nansum", "max", "min", "median", "amax", "argmax", "argmin")),
-    *(row(f"torch.{name}", f(2, 3, 2), 1, True) for name in ("sum", "mean", "prod", "max", "min", "median", "amax", "amin", "argmax", "argmin")),
+    *(
+        row(f"torch.{name}", f(2, 3, 2), 1, True)
+        for name in ("sum", "mean", "prod", "max", "min", "median", "amax", "amin", "argmax", "argmin")
+    ),
     *(row(name, f(2, 3, 2), (0, -1)) for name in ("sum", "mean", "amax", "amin")),
     row("torch.prod", i(2, 3, high=3), 1, dtype=f32),
     row("torch.nansum", f(2, 3), 1),
@@ -393,11 +396,19 @@ NORMALIZATION = [
 ]
 
 ACTIVATION = [
-    *(row(f"{F}{name}", f(2, 6)) for name in ("relu", "relu6", "selu", "silu", "mish", "hardswish", "hardsigmoid", "softsign", "logsigmoid")),
-    *(row(f"{F}{name}", f(2, 6)) for name in ("leaky_relu", "elu", "celu", "gelu", "hardtanh", "hardshrink", "softshrink", "softplus", "glu")),
+    *(
+        row(f"{F}{name}", f(2, 6))
+        for name in ("relu", "relu6", "selu", "silu", "mish", "hardswish", "hardsigmoid", "softsign", "logsigmoid")
+    ),
+    *(
+        row(f"{F}{name}", f(2, 6))
+        for name in ("leaky_relu", "elu", "celu", "gelu", "hardtanh", "hardshrink", "softshrink", "softplus", "glu")
+    ),
     row("relu", f(2, 3)),
     row("relu_", f(2, 3)),
     row(f"{F}relu", f(2, 3), inplace=True),
+    row(f"{F}celu", f(2, 3), 0.7, True),
+    row(f"{F}leaky_relu", f(2, 3), inplace=True),
     row("aten.relu.default", f(2, 3)),
     row(f"{F}leaky_relu", f(2, 3), 0.3),
     row(f"{F}elu", f(2, 3), 0.7),
@@ -415,7 +426,7 @@ ACTIVATION = [
     row("log_softmax", f(2, 3), -1),
     row("aten._softmax.default", f(2, 3), 1, False),
     row(f"{F}dropout", f(2, 3), 0.5, False),
-    row(f"{F}dropout2d", f(2, 3, 2, 2), 0.5, False),
+    *(row(f"{F}dropout{n}d", f(2, 3, *(2,) * n), 0.5, False) for n in (1, 2, 3)),
 ]
 
 PADDING = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +36,8 @@ REVIEWED = {
     ("torch.argsort", "dtype"): "indices are int32",
     ("torch.var", "error"): "IndexError over more than one dim, which std takes",
     ("torch.matmul", "crash"): "a batch of matrices times a vector fails a CHECK",
+    ("torch.nn.functional.dropout1d", "error"): "every p is refused as outside 0 to 1",
+    ("torch.nn.functional.dropout3d", "error"): "every p is refused as outside 0 to 1",
     ("torch.nn.functional.dropout2d", "error"): "every p is refused as outside 0 to 1",
     ("torch.nn.Dropout1d", "error"): "every p is refused as outside 0 to 1",
     ("torch.nn.Dropout2d", "error"): "every p is refused as outside 0 to 1",
@@ -60,11 +61,14 @@ class Observed:
 
 
 @pytest.fixture(scope="module")
-def observed() -> Iterator[list[Observed]]:
+def observed() -> list[Observed]:
     found: list[Observed | None] = [None] * len(ROWS)
     with workers() as pool:
         worker = pool.worker("oneflow:lockstep")
-        pending = [list(range(start, min(start + CHUNK, len(ROWS)))) for start in range(0, len(ROWS), CHUNK)]
+        deadly = {name for name, said in REVIEWED if said == "crash"}
+        rest = [index for index, row in enumerate(ROWS) if name_of(row) not in deadly]
+        pending = [[index] for index, row in enumerate(ROWS) if name_of(row) in deadly]
+        pending += [rest[start : start + CHUNK] for start in range(0, len(rest), CHUNK)]
         while pending:
             part = pending.pop()
             case = case_of([ROWS[index] for index in part])
@@ -78,7 +82,7 @@ def observed() -> Iterator[list[Observed]]:
             for trace in eager.witness[0].trace:
                 index = part[int(trace.name[1:])]
                 found[index] = Observed(case, case.program.node(trace.name), trace, results.get(trace.name))
-    yield [each for each in found if each is not None]
+    return [each for each in found if each is not None]
 
 
 def name_of(row: Row) -> str:
@@ -130,7 +134,9 @@ def test_ordinary_calls_give_what_pytorch_gives_or_are_reviewed(observed: list[O
 
 def test_every_adapter_and_layer_is_called(observed: list[Observed]) -> None:
     called = {canonical_target("call_function" if "." in row.target else "call_method", row.target) for row in ROWS if row.recipe is None}
-    unused = {name.rpartition(":")[2] for name in adapters()} - called - {"max_pool1d_with_indices", "max_pool3d_with_indices", "max_unpool3d"}
+    unused = (
+        {name.rpartition(":")[2] for name in adapters()} - called - {"max_pool1d_with_indices", "max_pool3d_with_indices", "max_unpool3d"}
+    )
     assert not unused
     assert set(layers()) == {row.recipe.cls.rpartition(".")[2] for row in ROWS if row.recipe is not None}
 
@@ -174,7 +180,7 @@ def test_oneflow_has_what_adapters_name_and_lacks_what_is_listed_as_absent(obser
     for each in observed:
         bound = arguments(each.node, each.trace.args, each.trace.kwargs)
         recipe = each.case.program.modules.get(each.node.target) if each.node.op == "call_module" else None
-        state = state_operands(each.case.module_state(each.node.target))[0] if recipe else {}
+        state = state_operands(each.case.module_state(each.node.target), each.node.target)[0] if recipe else {}
         try:
             plan = translate(each.node, bound.args, bound.kwargs, recipe=recipe, state=state)
         except OneFlowUnsupported:
@@ -190,7 +196,10 @@ import oneflow
 answers = []
 for source in json.load(sys.stdin):
     scope = {"oneflow": oneflow}
-    exec(source, scope)
+    try:
+        exec(source, scope)
+    except Exception as error:
+        scope["answer"] = repr(error)
     answers.append(scope["answer"])
 print(json.dumps(answers))
 """

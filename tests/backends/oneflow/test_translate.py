@@ -20,7 +20,7 @@ from harness.model.values import Device, DType, Layout, MemoryFormat
 F = "torch.nn.functional."
 X = Operand("x", "float32", (2, 3))
 Y = Operand("y", "float32", (2, 3))
-I = Operand("i", "int64", (2, 3))
+INDEX = Operand("i", "int64", (2, 3))
 
 
 def source(target: str, *args: object, **kwargs: object) -> str:
@@ -47,17 +47,19 @@ def kind(target: str, *args: object, **kwargs: object) -> str:
         (("torch.roll", X, 1, 0), "r = oneflow.roll(x, 1, dims=0)"),
         (("torch.roll", X, [1], []), "r = oneflow.roll(x, [1])"),
         (("torch.roll", X, 1, ()), "r = oneflow.roll(x, 1)"),
-        ((f"{F}leaky_relu", X), "r = oneflow.nn.functional.leaky_relu(x, 0.01)"),
+        ((f"{F}leaky_relu", X), "r = oneflow.nn.functional.leaky_relu(x, 0.01, False)"),
         ((f"{F}threshold", X, 1, 2), "r = oneflow.nn.functional.threshold(x, threshold=1, value=2)"),
         (("aten.slice.Tensor", X, 1, 0, 2), "r = x[:, 0:2:1]"),
-        (("aten.index.Tensor", X, [None, I]), "r = x[:, i]"),
+        (("aten.index.Tensor", X, [None, INDEX]), "r = x[:, i]"),
         (("operator.getitem", X, (Ellipsis, None, -1)), "r = x[..., None, -1]"),
         (("operator.getitem", X, 0), "r = x[0]"),
-        (("aten.embedding.default", X, I), "r = oneflow.nn.functional.embedding(i, x)"),
-        (("where", X, I, Y), "r = oneflow.where(i, x, y)"),
+        (("aten.embedding.default", X, INDEX), "r = oneflow.nn.functional.embedding(i, x)"),
+        (("where", X, INDEX, Y), "r = oneflow.where(i, x, y)"),
         (("to", X, DType("float64")), "r = x.to(oneflow.float64)"),
         (("torch.zeros", 2, 3), "r = oneflow.zeros(2, 3)"),
         (("torch.cat", [X, Y], 1), "r = oneflow.cat([x, y], 1)"),
+        (("operator.iadd", X, 2), "x += 2\nr = x"),
+        (("operator.setitem", X, (0, slice(1, None)), 2), "x[0, 1:] = 2\nr = None"),
         (("__rsub__", X, 2), "r = x.__rsub__(2)"),
     ],
 )
@@ -76,7 +78,7 @@ def test_keywords_and_torchs_synonyms_bind() -> None:
     [
         ("missing", ("torch.frac", X), {}),
         ("missing", ("operator.lshift", X, 1), {}),
-        ("missing", ("torch.bitwise_and", I, 3), {}),
+        ("missing", ("torch.bitwise_and", INDEX, 3), {}),
         ("signature", ("torch.div", X, 2), {"rounding_mode": "floor"}),
         ("signature", ("torch.sum", X), {"dtype": DType("float64")}),
         ("signature", ("torch.clamp", X, Y), {}),
@@ -87,6 +89,7 @@ def test_keywords_and_torchs_synonyms_bind() -> None:
         ("signature", ("contiguous", X), {"memory_format": MemoryFormat("channels_last")}),
         ("signature", ("torch.zeros", 2), {"device": Device("meta")}),
         ("signature", ("torch.abs", X), {"out": Y}),
+        ("signature", (f"{F}elu", X), {"inplace": True}),
         ("dtype", ("to", X, DType("int16")), {}),
         ("dtype", ("torch.abs", Operand("z", "complex64", (2,))), {}),
         ("dtype", ("torch.add", X, 1j), {}),
@@ -161,7 +164,14 @@ def test_layers_are_refused_by_kind(expected: str, recipe: ModuleRecipe) -> None
 
 
 LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.just(Ellipsis), st.just(X), st.just(FlowDType("float32"))
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.just(Ellipsis),
+    st.just(X),
+    st.just(FlowDType("float32")),
 )
 EXPRS = st.recursive(
     LEAVES,

@@ -11,12 +11,13 @@ from harness.backends.oneflow.translate.registry import form, op
 _F = "oneflow.nn.functional"
 
 op("sigmoid tanh", form("input: T, *, out=None", "oneflow.{}(input)"))
-op("relu relu6 selu silu mish hardswish hardsigmoid", form("input: T, inplace: b = False", f"{_F}.{{}}(input)"))
+op("relu relu6 hardsigmoid", form("input: T, inplace: b = False", f"{_F}.{{}}(input, inplace)"))
+op("selu silu mish hardswish", form("input: T, inplace: b = False", f"{_F}.{{}}(input)"))
 op("softsign logsigmoid", form("input: T", f"{_F}.{{}}(input)"))
-op("relu_", form("input: T, inplace: b = True", "input.relu_()"))
-op("leaky_relu", form("input: T, negative_slope: s = 0.01, inplace: b = False", f"{_F}.leaky_relu(input, negative_slope)"))
+op("relu_", form("input: T", "input.relu_()"))
+op("leaky_relu", form("input: T, negative_slope: s = 0.01, inplace: b = False", f"{_F}.leaky_relu(input, negative_slope, inplace)"))
 op("elu", form("input: T, alpha: s = 1.0, inplace: b = False", f"{_F}.elu(input, alpha)"))
-op("celu", form("input: T, alpha: s = 1.0, inplace: b = False", f"{_F}.celu(input, alpha=alpha)"))
+op("celu", form("input: T, alpha: s = 1.0, inplace: b = False", f"{_F}.celu(input, alpha=alpha, inplace=inplace)"))
 op("gelu", form("input: T, *, approximate: S = 'none'", f"{_F}.gelu(input, approximate)"))
 op("hardtanh", form("input: T, min_val: s = -1.0, max_val: s = 1.0, inplace: b = False", f"{_F}.hardtanh(input, min_val, max_val)"))
 op("hardshrink", form("input: T, lambd: s = 0.5", f"{_F}.hardshrink(input, lambd=lambd)"))
@@ -39,7 +40,11 @@ op(
 def _dropout(a: SimpleNamespace) -> Expr:
     if a.training and a.p not in (0, 1):
         raise OneFlowUnsupported("untranslated", f"{a.op} that is random has no reference value")
-    return Invocation(f"{_F}.{a.op}", (a.input,), {"p": a.p, "training": a.training})
+    return Invocation(f"{_F}.{a.op}", (a.input,), {"p": a.p, "training": a.training, **({"inplace": True} if a.inplace else {})})
 
 
-op("dropout dropout1d dropout2d dropout3d", form("input: T, p: s = 0.5, training: b = True, inplace: b = False", _dropout))
+op("dropout", form("input: T, p: s = 0.5, training: b = True, inplace: b = False", _dropout))
+op(
+    "dropout1d dropout2d dropout3d",
+    form("input: T, p: s = 0.5, training: b = True", lambda a: _dropout(SimpleNamespace(**vars(a), inplace=False))),
+)

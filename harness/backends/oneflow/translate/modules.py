@@ -53,11 +53,11 @@ for _n in _SPATIAL:
     _layer(f"MaxPool{_n}", _MAX_POOL, "kernel_size, stride, padding, dilation, return_indices, ceil_mode")
     _layer(f"AdaptiveAvgPool{_n}", "output_size", "output_size")
     _layer(f"AdaptiveMaxPool{_n}", "output_size, return_indices: b = False", "output_size, return_indices")
-    _layer(f"Dropout{_n}", "p: s = 0.5, inplace: b = False", "p")
+    _layer(f"Dropout{_n}", "p: s = 0.5, inplace: b = False", "p, inplace=inplace")
     _layer(f"ConstantPad{_n}", "padding: I, value: s", "padding, value")
 _layer("AvgPool1d", _AVG_POOL, "kernel_size, stride, padding, ceil_mode, count_include_pad")
 _layer("AvgPool2d AvgPool3d", f"{_AVG_POOL}, divisor_override: i = None", "kernel_size, stride, padding, ceil_mode, count_include_pad")
-_layer("Dropout", "p: s = 0.5, inplace: b = False", "p")
+_layer("Dropout", "p: s = 0.5, inplace: b = False", "p, inplace=inplace")
 _layer("ReflectionPad1d ReflectionPad2d ReplicationPad1d ReplicationPad2d ZeroPad2d", "padding: I", "padding")
 _layer(
     "LayerNorm",
@@ -72,12 +72,12 @@ _layer(
     " sparse: b = False",
     "num_embeddings, embedding_dim, padding_idx",
 )
-_layer("ReLU ReLU6 SELU SiLU Mish Hardswish Hardsigmoid", "inplace: b = False", "")
+_layer("ReLU ReLU6 SELU SiLU Mish Hardswish Hardsigmoid", "inplace: b = False", "inplace=inplace")
 _layer("Sigmoid Tanh LogSigmoid Softsign", "", "")
 _layer("GELU", "approximate: S = 'none'", "approximate")
-_layer("LeakyReLU", "negative_slope: s = 0.01, inplace: b = False", "negative_slope")
-_layer("ELU CELU", "alpha: s = 1.0, inplace: b = False", "alpha")
-_layer("Hardtanh", "min_val: s = -1.0, max_val: s = 1.0, inplace: b = False", "min_val, max_val")
+_layer("LeakyReLU", "negative_slope: s = 0.01, inplace: b = False", "negative_slope, inplace=inplace")
+_layer("ELU CELU", "alpha: s = 1.0, inplace: b = False", "alpha, inplace=inplace")
+_layer("Hardtanh", "min_val: s = -1.0, max_val: s = 1.0, inplace: b = False", "min_val, max_val, inplace=inplace")
 _layer("Hardshrink Softshrink", "lambd: s = 0.5", "lambd")
 _layer("Softplus", "beta: s = 1.0, threshold: s = 20.0", "beta, threshold")
 _layer("Threshold", "threshold: s, value: s, inplace: b = False", "threshold, value")

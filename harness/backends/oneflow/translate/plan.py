@@ -109,6 +109,9 @@ _OPERATORS = {
     "gt": ">",
     "ge": ">=",
 }
+_STATEMENTS = {
+    f"operator.i{name.rstrip('_')}": f"{sign}=" for name, sign in _OPERATORS.items() if name not in ("eq", "ne", "lt", "le", "gt", "ge")
+}
 _PREFIX = {"neg": "-", "pos": "+", "invert": "~"}
 
 
@@ -140,7 +143,16 @@ def render(expr: Expr) -> str:
 def render_plan(plan: Plan, result: str = "result") -> str:
     """A plan as lines of Python source that leave its result in a variable of this name."""
     lines = [f"{name} = {render(expr)}" if name else render(expr) for name, expr in plan.steps]
-    return "\n".join([*lines, f"{result} = {render(plan.result)}"])
+    return "\n".join([*lines, *_render_result(plan.result, result)])
+
+
+def _render_result(expr: Expr, result: str) -> list[str]:
+    if isinstance(expr, Invocation) and expr.path in _STATEMENTS and isinstance(expr.args[0], Operand | Local):
+        target = expr.args[0].name
+        return [f"{target} {_STATEMENTS[expr.path]} {render(expr.args[1])}", f"{result} = {target}"]
+    if isinstance(expr, Invocation) and expr.path == "operator.setitem":
+        return [f"{_receiver(expr.args[0])}[{_index_text(expr.args[1])}] = {render(expr.args[2])}", f"{result} = None"]
+    return [f"{result} = {render(expr)}"]
 
 
 def _render_call(call: Invocation) -> str:

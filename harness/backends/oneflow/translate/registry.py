@@ -30,7 +30,6 @@ _NEUTRAL: dict[str, tuple[Expr, ...]] = {
     "memory_format": (None, "contiguous_format", "preserve_format"),
     "non_blocking": (False, True),
     "_stacklevel": (3, 5),
-    "inplace": (False, True),  # in-place spellings have canonical names of their own
     "generator": (None,),
     "out": (None,),
 }

@@ -49,7 +49,10 @@ op(
 
 op(
     "roll",
-    form("input: T, shifts: I, dims: I = None", lambda a: call("oneflow.roll", a.input, a.shifts, dims=None if a.dims in ((), []) else a.dims)),
+    form(
+        "input: T, shifts: I, dims: I = None",
+        lambda a: call("oneflow.roll", a.input, a.shifts, dims=None if a.dims in ((), []) else a.dims),
+    ),
 )
 op("flip", form("input: T, *dims", "oneflow.flip(input, dims)"))
 op("movedim", form("input: T, source: I, destination: I", "oneflow.movedim(input, source, destination)"))
