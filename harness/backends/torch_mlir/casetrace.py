@@ -9,32 +9,28 @@ from typing import Any
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses import FakeTensor, FakeTensorMode
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch._subclasses import FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 
 from harness.backends.torch_mlir.imported import Imported, Result, first_line, importer_errors
 from harness.backends.torch_mlir.pipelines import Toolchain
-from harness.backends.torch_mlir.symbolic import SymbolicSizes
-from harness.backends.torch_mlir.tracing import DataDependent, Recorder, Specialized, Untraceable
+from harness.backends.torch_mlir.tracing import Recorder, Specialized, Untraceable
 from harness.errors import Unsupported
 from harness.model.case import Case
 from harness.model.program import Node, TensorSpec
 from harness.model.symbols import evaluate
 from harness.model.values import Value
-from harness.torch_bridge.interpret import NodeFailed, build_modules, run_program
+from harness.torch_bridge.interpret import NodeFailed, build_arguments, build_modules, run_program
 from harness.torch_bridge.tensors import TORCH_DTYPES, from_torch, tensor_from_torch
 
-_STATIC_MODE: list[FakeTensorMode] = []
 
-
-def static_mode() -> FakeTensorMode:
-    """The process's FakeTensorMode for sizes that are numbers."""
-    if not _STATIC_MODE:
-        _STATIC_MODE.append(FakeTensorMode(allow_non_fake_inputs=True))
-    return _STATIC_MODE[0]
+def _fake_mode() -> FakeTensorMode:
+    """A mode in which an operator's result may have a size that no one knows yet."""
+    env = ShapeEnv(specialize_zero_one=False, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
+    return FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
 
 
 class _Label:
@@ -51,21 +47,20 @@ class _Label:
 
 
 class CaseTracing:
-    """One attempt at recording a case.
+    """One attempt at recording a case for the sizes of one call.
 
-    `dynamic` keeps the case's symbols symbolic; `data_dependent` allows results whose size depends on values;
-    `functional` turns writes into new values.
+    `fake` runs it on FakeTensors and allows results whose size depends on values; `functional` turns writes into new
+    values.
     """
 
-    def __init__(self, case: Case, *, route: str, call: int, dynamic: bool, functional: bool = False, data_dependent: bool = False) -> None:
+    def __init__(self, case: Case, *, route: str, call: int, functional: bool = False, fake: bool = False) -> None:
         self.case = case
         self.route = route
         self.functional = functional
         self.label = _Label()
-        self.dynamic = dynamic
-        self.symbols = SymbolicSizes(case) if dynamic or data_dependent else None
-        self.binding: Mapping[str, Any] = self.symbols.binding if dynamic and self.symbols is not None else case.calls[call].binding
-        self.mode = static_mode() if self.symbols is None else self.symbols.mode
+        self.call = call
+        self.binding = case.calls[call].binding
+        self.mode = _fake_mode() if fake else None
         table = get_decomposition_table() if route == "decomposed" else {}
         self.recorder = Recorder(self.mode, label=lambda: self.label.name, decompositions=table, functional=functional)
         self.modules = build_modules(case)
@@ -82,7 +77,7 @@ class CaseTracing:
     def run(self) -> CaseTracing:
         """Record the program.
 
-        Raises Mutates, DataDependent or Specialized where another attempt may do, Untraceable where none will.
+        Raises Mutates or NeedsFake where another attempt may do, Untraceable where none will.
         """
         names, tensors = self.tensors()
         for name, tensor in zip(names, tensors, strict=True):
@@ -96,7 +91,7 @@ class CaseTracing:
             return run_program(self.case.program, arguments, self.modules, binding=self.binding, observer=self.label)
 
         # As torch.export does: decompositions written in Python are seen, and an LSTM is not made an mkldnn call.
-        with torch.no_grad(), _without_mkldnn(), self.mode, self.recorder, enable_python_dispatcher():
+        with torch.no_grad(), _without_mkldnn(), self.mode or contextlib.nullcontext(), self.recorder, enable_python_dispatcher():
             try:
                 output = self.functionalized(forward, names, tensors) if self.functional else forward(*tensors)
             except NodeFailed as failure:
@@ -104,11 +99,9 @@ class CaseTracing:
             except RuntimeError as error:
                 raise self.understood(error, self.label.name) from error
         self.output = self.template(output)
-        if self.dynamic and self.symbols is not None:
-            self.symbols.check_guards()
         return self
 
-    def functionalized(self, forward: Callable[..., Any], names: list[str], tensors: list[FakeTensor]) -> Any:
+    def functionalized(self, forward: Callable[..., Any], names: list[str], tensors: list[torch.Tensor]) -> Any:
         """Run `forward` with every write turned into a new value; what writes leave in arguments becomes extra results.
 
         The mode sees what composite kernels write inside, which torch.func.functionalize does not, and keeps views.
@@ -124,13 +117,10 @@ class CaseTracing:
         return output
 
     def understood(self, error: Exception, node: str) -> Exception:
-        """What an operator's exception on FakeTensors means for the import."""
+        """What an operator's exception means for the import."""
         if isinstance(error, Untraceable):
             return error
-        text = f"FakeTensor at {node}: {type(error).__name__}: {first_line(error)}"
-        if isinstance(error, DataDependentOutputException | DynamicOutputShapeException) and self.symbols is None:
-            return DataDependent(text)
-        return Untraceable(text)
+        return Untraceable(f"at {node}: {type(error).__name__}: {first_line(error)}")
 
     def sizes(self) -> dict[str, Any]:
         """The size placeholders' values."""
@@ -141,19 +131,16 @@ class CaseTracing:
                 found[node.name] = evaluate(node.spec, self.binding)
         return found
 
-    def tensors(self) -> tuple[list[str], list[FakeTensor]]:
-        """Every tensor that the program reads, as FakeTensors: placeholders, then the modules' parameters and buffers."""
-        names: list[str] = []
-        tensors: list[Any] = []
+    def tensors(self) -> tuple[list[str], list[torch.Tensor]]:
+        """Every tensor that the program reads: placeholders, then the modules' parameters and buffers."""
+        specs = {node.name: node.spec for node in self.case.program.placeholders if isinstance(node.spec, TensorSpec)}
+        if self.mode is None:
+            real = build_arguments(self.case, self.call)
+            return [*specs, *self.state], [*(real[name] for name in specs), *self.state.values()]
         with torch.no_grad(), self.mode:
-            for node in self.case.program.placeholders:
-                if isinstance(node.spec, TensorSpec):
-                    names.append(node.name)
-                    tensors.append(fake_tensor(node.spec, self.binding))
-            for name, real in self.state.items():
-                names.append(name)
-                tensors.append(torch.empty_strided(real.shape, real.stride(), dtype=real.dtype))
-        return names, tensors
+            placeholders = [fake_tensor(spec, self.binding) for spec in specs.values()]
+            state = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in self.state.values()]
+        return [*specs, *self.state], [*placeholders, *state]
 
     def template(self, value: Any) -> Value:
         """The output with Results for tensors and symbolic sizes; everything else as it is."""
@@ -197,7 +184,6 @@ class CaseTracing:
             self.output,
             mutated,
             {name: tensor_from_torch(value) for name, value in (self.state | self.recorder.literals).items()},
-            dynamic=self.dynamic,
         )
 
 
@@ -232,7 +218,7 @@ def drop_dead_calls(graph: torch.fx.Graph) -> None:
 
 
 def fake_tensor(spec: TensorSpec, binding: Mapping[str, Any]) -> Any:
-    """An empty tensor with the shape and layout of `spec`; sizes may be symbolic. Call it inside a FakeTensorMode."""
+    """An empty tensor with the shape and layout of `spec`, as `binding` sizes it. Call it inside a FakeTensorMode."""
     dtype = TORCH_DTYPES[spec.dtype]
     shape = spec.concrete_shape(binding)
     if spec.strides is not None:

@@ -7,11 +7,14 @@ PyTorch's: it is reported as Unsupported with a text that begins `import:`, neve
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.backends.torch_mlir.casetrace import CaseTracing
 from harness.backends.torch_mlir.export import import_by_export
 from harness.backends.torch_mlir.imported import Imported
+from harness.backends.torch_mlir.merge import merge
 from harness.backends.torch_mlir.pipelines import Toolchain
-from harness.backends.torch_mlir.tracing import DataDependent, Mutates, Specialized, Untraceable
+from harness.backends.torch_mlir.tracing import Mutates, NeedsFake, Specialized, Untraceable
 from harness.errors import Unsupported
 from harness.model.case import Case
 from harness.model.program import TensorSpec
@@ -26,19 +29,36 @@ def import_case(case: Case, tools: Toolchain, *, route: str, call: int, dynamic:
         raise Unsupported(f"import: mode {case.mode!r} is not run on torch-mlir yet")
     if route == "export":
         imported = import_by_export(case, tools, call=call, dynamic=dynamic)
+    elif dynamic:
+        imported = _merged(case, tools, route=route)
     else:
-        imported = _trace(case, route=route, call=call, dynamic=dynamic).imported(tools)
+        imported = _trace(case, route=route, call=call).imported(tools)
     broken = tools.invalid(imported.module)
     if broken:
         raise Unsupported(f"import: the {route} route made IR that does not verify: {broken[0].message}")
     return imported
 
 
-def _trace(case: Case, *, route: str, call: int, dynamic: bool) -> CaseTracing:
+def _merged(case: Case, tools: Toolchain, *, route: str) -> Imported:
+    """One module for all bindings of the case, made of one for each."""
+    bindings = {tuple(sorted(call.binding.items())): index for index, call in reversed(list(enumerate(case.calls)))}
+    if len(bindings) < 2:
+        raise Specialized("there is only one binding")
+    each = [_trace(case, route=route, call=index).imported(tools) for index in sorted(bindings.values())]
+    first = each[0]
+    if any((one.arguments, one.mutated, one.route) != (first.arguments, first.mutated, first.route) for one in each):
+        raise Specialized("the bindings trace to different signatures")
+    if any(one.output != first.output for one in each):
+        raise Specialized("the program returns sizes as numbers")
+    module = tools.parse(merge([one.module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True) for one in each]))
+    return replace(first, module=module, dynamic=True)
+
+
+def _trace(case: Case, *, route: str, call: int) -> CaseTracing:
     """Trace as plainly as the program allows: each attempt costs more than the one before it."""
-    functional = data_dependent = False
+    functional = fake = False
     while True:
-        tracing = CaseTracing(case, route=route, call=call, dynamic=dynamic, functional=functional, data_dependent=data_dependent)
+        tracing = CaseTracing(case, route=route, call=call, functional=functional, fake=fake)
         try:
             return tracing.run()
         except Mutates as error:
@@ -46,14 +66,10 @@ def _trace(case: Case, *, route: str, call: int, dynamic: bool) -> CaseTracing:
                 raise Unsupported(f"import: {error}") from error
             _refuse_shared_writes(case)
             functional = True
-        except DataDependent as error:
-            if data_dependent:
+        except NeedsFake as error:
+            if fake:
                 raise Unsupported(f"import: {error}") from error
-            data_dependent = True
-        except Specialized as error:
-            if dynamic:
-                raise
-            raise Unsupported(f"import: {error}") from error
+            fake = True
         except Untraceable as error:
             raise Unsupported(f"import: {error}") from error
 

@@ -1,11 +1,13 @@
 """Recording the aten calls of a function into an fx.Graph that torch-mlir's FxImporter takes.
 
-A dispatch mode over FakeTensors is all it needs: under no_grad composite operators decompose by themselves, and what
-arrives here is what torch.export would have recorded, at a tenth of the cost.
+A dispatch mode is all it needs: under no_grad composite operators decompose by themselves, and what arrives here is
+what torch.export would have recorded. On the case's real tensors, which are small, that costs a fifth of what it costs
+on FakeTensors; only results that depend on data need the latter.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,13 +16,16 @@ import sympy
 import torch
 import torch.fx
 from torch._subclasses import FakeTensor, FakeTensorMode
-from torch.fx.passes.shape_prop import _extract_tensor_metadata
+from torch.fx.passes.shape_prop import TensorMetadata, _extract_tensor_metadata
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._sympy.functions import CleanDiv, FloorDiv
 
 _NOT_RECORDED = frozenset({torch.ops.prim.device.default})
 # What torch.export drops too.
 _SAME_VALUE = frozenset({torch.ops.aten.alias.default, torch.ops.aten.detach.default, torch.ops.aten.lift_fresh.default})
+
+_DATA_DEPENDENT = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+_NEEDS_STORAGE = frozenset({torch.ops.aten.as_strided.default})  # the importer rewrites it by its FakeTensor's storage
 
 Operator = torch._ops.OpOverload
 
@@ -33,8 +38,8 @@ class Mutates(Untraceable):
     """An operator that writes to its argument: the function must be functionalized first."""
 
 
-class DataDependent(Untraceable):
-    """A result whose size or value depends on data: it needs symbols of its own."""
+class NeedsFake(Untraceable):
+    """On real tensors a value or size of this very run would be baked in: trace on FakeTensors with sizes of their own."""
 
 
 class Specialized(Untraceable):
@@ -44,14 +49,16 @@ class Specialized(Untraceable):
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records every aten call made inside it; `graph` is then ready for the importer.
 
-    `label` names the program's node at work, for locations. Operators in `decompositions` are replaced by what their
-    decomposition calls. An operator that writes to its argument raises Mutates; under `functional`, the recorder takes
-    the place below a FunctionalTensorMode, which turns such operators into others.
+    `mode` is the FakeTensorMode in which the function runs; without one it runs on real tensors, and what depends on
+    their values raises NeedsFake. `label` names the program's node at work, for locations. Operators in
+    `decompositions` are replaced by what their decomposition calls. An operator that writes to its argument raises
+    Mutates; under `functional`, the recorder takes the place below a FunctionalTensorMode, which turns such operators
+    into others.
     """
 
     def __init__(
         self,
-        mode: FakeTensorMode,
+        mode: FakeTensorMode | None,
         *,
         label: Callable[[], str],
         decompositions: Mapping[Operator, Callable[..., Any]] | None = None,
@@ -73,16 +80,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._sizes: dict[sympy.Expr, torch.fx.Node] = {}
         self._carriers: dict[sympy.Expr, tuple[torch.fx.Node, int]] = {}
 
-    def argument(self, name: str, value: FakeTensor) -> None:
+    def argument(self, name: str, value: torch.Tensor) -> None:
         """Declare a tensor argument of the function."""
         self._placeholder(name, value)
 
     def _placeholder(self, name: str, value: torch.Tensor) -> torch.fx.Node:
         node = self.graph.placeholder(name.replace(".", "_"))
-        node.meta["val"] = value
+        self._describe(node, value)
         self.arguments.append(name)
         self._bind(value, node)
         return node
+
+    def _describe(self, node: torch.fx.Node, value: object) -> None:
+        """Give the importer what it reads a node's type from."""
+        if self._mode is None:
+            if isinstance(value, torch.Tensor):
+                node.meta["tensor_meta"] = TensorMetadata(value.shape, value.dtype, False, value.stride(), None, False, {})
+            elif isinstance(value, list):
+                value = [_stand_in(item) if isinstance(item, torch.Tensor) else item for item in value]
+        node.meta["val"] = value
 
     def _bind(self, value: torch.Tensor, node: torch.fx.Node) -> None:
         self._nodes[id(value)] = node
@@ -93,7 +109,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _emit(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: object) -> torch.fx.Node:
         node = self.graph.call_function(target, args, kwargs)
-        node.meta["val"] = value
+        self._describe(node, value)
         label = self._label()
         line = self._lines.setdefault(label, len(self._lines) + 1)
         node.meta["stack_trace"] = f'File "{label}", line {line}, in forward'
@@ -112,7 +128,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     return result
         if func._schema.is_mutable:
             raise Mutates(f"{func} writes to its argument")
-        literal = self._literals((args, kwargs))
+        if self._mode is None:
+            self._refuse_data_dependence(func, args, kwargs)
+        literal = self._literals(func, (args, kwargs))
         if literal:
             args, kwargs = self._replace(args, literal), self._replace(kwargs, literal)
         result = func(*args, **kwargs)
@@ -128,6 +146,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._bind(item, self._emit(operator.getitem, (node, index), {}, item))
         elif isinstance(result, torch.Tensor):
             self._bind(result, node)
+        elif self._mode is None:
+            raise NeedsFake(f"{func} returns a {type(result).__name__}")
         elif isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
             self._sizes[result.node.expr] = node
             # The importer asks the tensor that is read for this; it asks nobody else.
@@ -140,19 +160,27 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Arithmetic on sizes, which PyTorch asks whoever holds the PROXY key to do; sizes are resolved where they are used."""
         return func(*args, **kwargs)
 
-    def _literals(self, values: object) -> dict[int, FakeTensor]:
-        """Real tensors among `values`, each made a further argument of the function, by id."""
-        found: dict[int, FakeTensor] = {}
+    def _refuse_data_dependence(self, func: Operator, args: Any, kwargs: Any) -> None:
+        if _DATA_DEPENDENT & set(func.tags) or func in _NEEDS_STORAGE:
+            raise NeedsFake(f"{func} depends on data")
+        if func is torch.ops.aten.index.Tensor and any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1]):
+            raise NeedsFake(f"{func} by a mask")
+
+    def _literals(self, func: Operator, values: object) -> dict[int, torch.Tensor]:
+        """Tensors among `values` that come from outside, each made a further argument of the function, by id."""
+        found: dict[int, torch.Tensor] = {}
         for value in torch.utils._pytree.tree_leaves(values):
-            if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
-                name = f"literal_{len(self.literals)}"
-                fake = self._mode.from_tensor(value, static_shapes=True)
-                self.literals[name] = value
-                self._placeholder(name, fake)
-                found[id(value)] = fake
+            if not isinstance(value, torch.Tensor) or id(value) in self._nodes or isinstance(value, FakeTensor):
+                continue
+            if self._mode is None and func is not torch.ops.aten.lift_fresh.default:
+                raise NeedsFake(f"{func} reads a tensor that no recorded operator made")
+            name = f"literal_{len(self.literals)}"
+            self.literals[name] = value
+            found[id(value)] = value if self._mode is None else self._mode.from_tensor(value, static_shapes=True)
+            self._placeholder(name, found[id(value)])
         return found
 
-    def _replace(self, values: Any, literal: dict[int, FakeTensor]) -> Any:
+    def _replace(self, values: Any, literal: dict[int, torch.Tensor]) -> Any:
         return torch.utils._pytree.tree_map(lambda value: literal.get(id(value), value), values)
 
     def _map(self, value: Any) -> Any:
@@ -216,3 +244,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _symint(expr: sympy.Expr, like: torch.SymInt) -> Any:
         env = like.node.shape_env
         return env.create_symintnode(expr, hint=None)
+
+
+@functools.cache
+def _plain_mode() -> FakeTensorMode:
+    return FakeTensorMode()
+
+
+def _stand_in(value: torch.Tensor) -> FakeTensor:
+    """A FakeTensor of the same type: the importer takes the types of several results from nothing else."""
+    meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    return FakeTensor(_plain_mode(), meta, torch.device("cpu"))
