@@ -6,7 +6,7 @@ never an xfail, and a fixed bug fails the run until the entry is updated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +15,23 @@ import pytest
 from harness.errors import FormatError, FxdiffError
 
 if TYPE_CHECKING:
+    from harness.cli.checking import PythonChecks
     from harness.cli.session import Session
     from harness.corpus.entry import Entry
+    from harness.engine.check import Checked
     from harness.engine.replay import Replay
 
 _CASE_SECONDS = 30.0
+_CHECKS = pytest.StashKey["LazyChecks"]()
 _SESSION = pytest.StashKey["LazySession"]()
 
 
 class StillFails(AssertionError):
     """The target disagrees with eager as the entry says."""
+
+
+class Disagrees(AssertionError):
+    """A target disagrees with eager on a module that a test handed to `fxdiff_check`."""
 
 
 class Changed(AssertionError):
@@ -59,9 +66,34 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the workers."""
-    lazy = config.stash.get(_SESSION, None)
-    if lazy is not None:
-        lazy.close()
+    for lazy in (config.stash.get(_SESSION, None), config.stash.get(_CHECKS, None)):
+        if lazy is not None:
+            lazy.close()
+
+
+@pytest.fixture
+def fxdiff_check(pytestconfig: pytest.Config) -> Callable[..., Checked]:
+    """A function that checks a module: `fxdiff_check(module, inputs, targets=None, dynamic_shapes=None, mode="fwd")`.
+
+    Raises Disagrees with the report where a target disagrees; else returns what `fxdiff.check` returns. The processes
+    are shared by all tests.
+    """
+    lazy = pytestconfig.stash.setdefault(_CHECKS, LazyChecks(pytestconfig))
+
+    def check(
+        module: object,
+        inputs: tuple[object, ...],
+        *,
+        targets: Sequence[str] | None = None,
+        dynamic_shapes: object = None,
+        mode: str = "fwd",
+    ) -> Checked:
+        checked = lazy.of(targets)(module, inputs, dynamic_shapes=dynamic_shapes, mode=mode)
+        if not checked.agrees:
+            raise Disagrees(str(checked))
+        return checked
+
+    return check
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -71,6 +103,29 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     collector: pytest.Collector = EntryFile.from_parent(parent, path=file_path)
     return collector
+
+
+class LazyChecks:
+    """The sessions behind `fxdiff_check`, by the targets asked for; `--fxdiff-target` names those of tests that name none."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._open: dict[tuple[str, ...] | None, PythonChecks] = {}
+
+    def of(self, targets: Sequence[str] | None) -> PythonChecks:
+        """The checks of some targets, or of the default ones."""
+        from harness.cli.checking import python_checks
+
+        names = tuple(targets) if targets is not None else tuple(self._config.getoption("--fxdiff-target")) or None
+        if names not in self._open:
+            self._open[names] = python_checks(names, imports=self._config.getoption("--fxdiff-import"))
+        return self._open[names]
+
+    def close(self) -> None:
+        """End every process."""
+        for checks in self._open.values():
+            checks.close()
+        self._open.clear()
 
 
 class LazySession:
@@ -171,7 +226,7 @@ class EntryItem(pytest.Item):
         reason = f"{where}; if this passes the bug is fixed: fxdiff corpus update {self.entry.slug}"
         self.add_marker(pytest.mark.xfail(strict=holds, raises=StillFails, reason=reason))
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:  # type: ignore[override]
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
         """The sentence of one of our own errors; anything else as pytest shows it."""
         if isinstance(excinfo.value, StillFails | Changed | ReferenceChanged | FxdiffError):
             return f"{type(excinfo.value).__name__}: {excinfo.value}"

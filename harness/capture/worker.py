@@ -24,14 +24,13 @@ import torch
 
 from harness.backends.protocol import Progress
 from harness.capture import HOW, capture
+from harness.capture.any_way import capture_any, first_line
 from harness.capture.inputs import private_copy
-from harness.errors import CaptureError, FormatError, UsageError
+from harness.errors import CaptureError, UsageError
 from harness.model.case import MODES, Case
 from harness.model.codec import to_json
 from harness.model.outcome import Job, Outcome, Status
 
-# Dynamo keeps graph breaks apart and names the user's own operators; torch.export sees whole graphs that Dynamo cannot.
-ORDER = ("dynamo", "export", "symbolic_trace")
 _MODULE = "fxdiff_checked_file"
 _TEXT = 2_000
 _Result = TypeVar("_Result")
@@ -115,31 +114,22 @@ def _load(path: Path, progress: Progress) -> _Loaded:
 
 def _captured(path: Path, loaded: _Loaded, target: str, progress: Progress) -> Outcome:
     progress.stage("capture")
-    reasons = []
-    for how in ORDER:
-        progress.node(how)
-        try:
-            with _no_forks():
-                cases = _capture(loaded, how)
-        except (CaptureError, FormatError) as error:
-            reasons.append(f"{how}: {_first_line(error)}")
-        except UsageError as error:
-            raise _Fault(f"{path}: {error}") from error
-        else:
-            artifacts = {"how": how, **{f"case/{index}": to_json(each).decode("ascii") for index, each in enumerate(cases)}}
-            return Outcome(target, Status.OK, message="; ".join(reasons), artifacts=artifacts)
-    return Outcome(target, Status.UNSUPPORTED, message=f"{path} cannot be captured. " + ". ".join(reasons))
-
-
-def _capture(loaded: _Loaded, how: str) -> tuple[Case, ...]:
-    return capture(
-        loaded.module,
-        loaded.args,
-        kwargs=loaded.kwargs,
-        how=how,  # type: ignore[arg-type]
-        dynamic_shapes=loaded.dynamic_shapes,
-        mode=loaded.mode,
-    )
+    try:
+        with _no_forks():
+            how, cases = capture_any(
+                loaded.module,
+                loaded.args,
+                kwargs=loaded.kwargs,
+                dynamic_shapes=loaded.dynamic_shapes,
+                mode=loaded.mode,
+                trying=progress.node,
+            )
+    except CaptureError as error:
+        return Outcome(target, Status.UNSUPPORTED, message=f"{path}: {error}")
+    except UsageError as error:
+        raise _Fault(f"{path}: {error}") from error
+    artifacts = {"how": how, **{f"case/{index}": to_json(each).decode("ascii") for index, each in enumerate(cases)}}
+    return Outcome(target, Status.OK, artifacts=artifacts)
 
 
 def _import(path: Path) -> types.ModuleType:
@@ -178,7 +168,7 @@ def _user(action: Callable[[], _Result], path: Path, what: str) -> _Result:
     except SystemExit as error:
         raise _Fault(f"{_place(error, path)}: {what}: it calls exit({error.code!r})") from error
     except BaseException as error:  # the user's own code may raise anything
-        raise _Fault(f"{_place(error, path)}: {what}: {type(error).__name__}: {_first_line(error)}") from error
+        raise _Fault(f"{_place(error, path)}: {what}: {type(error).__name__}: {first_line(error)}") from error
 
 
 @contextlib.contextmanager
@@ -198,8 +188,3 @@ def _place(error: BaseException, path: Path) -> str:
         return f"{path}:{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f"{path}:{lines[-1]}" if lines else str(path)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else "no message")[:300]

@@ -14,7 +14,11 @@ import click
 from harness.cli.exit_codes import ExitCode, epilog
 from harness.cli.parameters import Duration, Megabytes
 
+_COLOURS = {"agrees": "green", "refuses": "yellow", "undecided": "yellow", "disagrees": "bold red"}
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from harness.cli.checking import Captured
     from harness.engine.check import Checked
 
@@ -56,12 +60,13 @@ def check_command(
     arguments. It may define MODE ("fwd", "grad" or "train") and DYNAMIC_SHAPES, as torch.export takes them. Each file
     runs in a process of its own.
     """
-    from harness.cli import check_report
     from harness.cli.checking import Capturer, Checking, open_session
     from harness.cli.configured import configuration, policy_of
     from harness.cli.session import consoles
+    from harness.engine import check_report
 
-    policy = policy_of(configuration())
+    loaded = configuration()
+    policy_of(loaded)  # complains now rather than after the capture
     out, err = consoles(no_color=no_color)
 
     def tell(text: str) -> None:
@@ -78,7 +83,7 @@ def check_command(
     if any(each.cases for each in captured):
         session = open_session(targets, required=required, imports=imports, case_seconds=case_timeout, memory_mb=memory_limit)
         missing = dict(session.missing)
-        checking = Checking(session, output=output, corpus=corpus, policy=policy, minimize=not no_minimize, tell=tell)
+        checking = Checking(session, output=output, loaded=loaded, corpus=corpus, minimize=not no_minimize, tell=tell)
         try:
             for target, reason in missing.items():
                 tell(f"left out {target}: {reason}")
@@ -88,7 +93,7 @@ def check_command(
                     checked = checking.checker.check(str(each.path), each.cases, how=each.how)
                     results.append(dataclasses.replace(checked, seconds=time.monotonic() - begun))
                     if not as_json:
-                        check_report.show(results[-1], out)
+                        _show(results[-1], out)
         finally:
             checking.close()
     if as_json:
@@ -101,6 +106,21 @@ def check_command(
         }
         click.echo(json.dumps(report, indent=2))
     return int(_exit_code(captured, results, fail_on))
+
+
+def _show(checked: Checked, out: Console) -> None:
+    """Print the report of one module; words carry the meaning, colour repeats it."""
+    from rich.markup import escape
+
+    from harness.engine.check_report import lines
+
+    for line in lines(checked):
+        text = escape(line)
+        for result in checked.targets:
+            if line.startswith(f"  {result.target} "):
+                word = result.answer.value
+                text = text.replace(f" {word}", f" [{_COLOURS[word]}]{word}[/]", 1)
+        out.print(text, highlight=False, soft_wrap=True)
 
 
 def _exit_code(captured: Sequence[Captured], results: Sequence[Checked], fail_on: str) -> ExitCode:

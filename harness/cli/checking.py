@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from harness.backends.protocol import TargetSpec
-from harness.cli.configured import read_configured_issues
+from harness.cli.configured import known_issues, load_configuration, policy_of
 from harness.cli.session import Session
-from harness.engine.check import Checker
+from harness.config import Loaded
+from harness.engine.check import Checked, Checker
 from harness.engine.evaluate import Evaluator
 from harness.engine.investigate import Effort, Investigator
 from harness.engine.keeper import FindingKeeper
@@ -25,11 +27,11 @@ from harness.model.program import Node, Program
 from harness.triage.issues import active
 from harness.workers.pool import WorkerPool
 from harness.workers.settings import WorkerSettings
-from oracles import DEFAULT, Policy
 
 CAPTURE = TargetSpec(
     "capture", "harness.capture.worker:CaptureBackend", "capture of users' files", zygote="capture", modes=("fwd", "grad", "train")
 )
+CASE_SECONDS = 30.0
 _NOTHING = to_wire(Case(Program((Node("output", "output", "output", (None,)),)), (Call(),)))
 _STAGES = {
     "import": "while it is imported",
@@ -100,8 +102,8 @@ class Checking:
         session: Session,
         *,
         output: Path | None = None,
-        corpus: Path = Path("corpus"),
-        policy: Policy = DEFAULT,
+        loaded: Loaded,
+        corpus: Path | None = None,
         minimize: bool = True,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -109,10 +111,11 @@ class Checking:
         self._output = output
         self._folder: RunDirectory | None = None
         self._keeper: FindingKeeper | None = None
+        folder = corpus if corpus is not None else loaded.settings.corpus
+        issues = active(known_issues(loaded.settings, folder), session.versions(), datetime.date.today())
         runner = session.runner(0)
-        evaluator = Evaluator(runner, policy=policy)
-        issues = active(read_configured_issues(corpus), session.versions(), datetime.date.today())
-        known = session.known_bugs(corpus, issues=issues)
+        evaluator = Evaluator(runner, policy=policy_of(loaded))
+        known = session.known_bugs(folder, issues=issues)
         investigator = Investigator(evaluator, runner, known, Effort(minimize=minimize))
         self.checker = Checker(session.targets, evaluator, investigator, known, self._keep, tell=tell)
 
@@ -139,18 +142,55 @@ def open_session(
     *,
     required: Iterable[str] = (),
     imports: Iterable[str] = (),
-    case_seconds: float = 30.0,
+    case_seconds: float = CASE_SECONDS,
     memory_mb: int = 3072,
 ) -> Session:
     """The session of a check. Raises UnknownName, TargetUnavailable."""
     return Session.open(targets, required=required, imports=imports, case_seconds=case_seconds, memory_mb=memory_mb)
 
 
+class PythonChecks:
+    """Checks modules that live in this process: they are captured here and run in workers. A context manager."""
+
+    def __init__(self, checking: Checking) -> None:
+        self._checking = checking
+
+    def __call__(self, module: Any, inputs: tuple[Any, ...], *, dynamic_shapes: Any = None, mode: str = "fwd") -> Checked:
+        """Capture a module and check it; raises CaptureError, UsageError."""
+        from harness.capture.any_way import capture_any
+
+        how, cases = capture_any(module, inputs, dynamic_shapes=dynamic_shapes, mode=mode)
+        return self._checking.checker.check(type(module).__name__, cases, how=how)
+
+    def __enter__(self) -> PythonChecks:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process."""
+        self._checking.close()
+
+
+def python_checks(targets: Iterable[str] | None = None, *, imports: Iterable[str] = (), output: Path | None = None) -> PythonChecks:
+    """Checks as configured by the nearest file upward; `targets`, where given, win over it."""
+    loaded = load_configuration(None)
+    settings = loaded.settings
+    session = open_session(
+        settings.targets if targets is None else targets,
+        required=settings.require_targets,
+        imports=(*settings.imports, *imports),
+        case_seconds=settings.case_timeout or CASE_SECONDS,
+        memory_mb=settings.memory_limit,
+    )
+    try:
+        return PythonChecks(Checking(session, output=output, loaded=loaded))
+    except BaseException:
+        session.close()
+        raise
+
+
 def _last_line(text: str) -> str:
     lines: list[str] = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else ""
-
-
-def counts(refused: Mapping[str, int]) -> str:
-    """Refused operators as `topk 2, roll`."""
-    return ", ".join(f"{name} {count}" if count > 1 else name for name, count in refused.items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.config import ISSUES_FILE, Loaded, find, load
+from harness.config import ISSUES_FILE, Loaded, Settings, find, load
 from harness.errors import FormatError, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -60,14 +60,11 @@ def configuration() -> Loaded:
     return found if found is not None else Loaded()
 
 
-def read_configured_issues(corpus: Path) -> tuple[KnownIssue, ...]:
-    """The known issues of the configured file, else of the corpus; raises FormatError.
-
-    A file that is configured by name must be there.
-    """
+def known_issues(settings: Settings, corpus: Path) -> tuple[KnownIssue, ...]:
+    """The known issues of the configured file, which then must be there, else those of the corpus; raises FormatError."""
     from harness.triage.issues import read_issues
 
-    named = configuration().settings.known_issues
+    named = settings.known_issues
     if named is not None and not named.is_file():
         raise FormatError("known-issues names this file, which is not there", where=str(named))
     issues = read_issues(named if named is not None else corpus / ISSUES_FILE)

@@ -106,9 +106,15 @@ def add_command(findings: tuple[Path, ...], corpus: Path) -> int:
 
 
 @corpus_command.command("check")
+@click.option(
+    "--run", "runs", multiple=True, type=click.Path(path_type=Path), help="Folder of a run: known issues that hit nothing in it are named."
+)
 @_FOLDER
-def check_command(corpus: Path) -> int:
-    """Read every entry and name each one that is broken; runs nothing."""
+def check_command(corpus: Path, runs: tuple[Path, ...]) -> int:
+    """Read every entry and name each one that is broken, and known issues that are expired, outdated or stale; runs nothing.
+
+    Exit code 2 where an entry or the file of known issues is broken, 1 where a known issue has expired or is outdated.
+    """
     from harness.corpus.entry import read
     from harness.corpus.store import Corpus
     from harness.errors import FormatError
@@ -122,7 +128,54 @@ def check_command(corpus: Path) -> int:
             broken += 1
             click.echo(f"broken: {error}")
     click.echo(f"{len(paths)} entries, {broken} broken")
-    return int(ExitCode.USAGE if broken else ExitCode.NOTHING_NEW)
+    settled = _check_issues(corpus, runs)
+    if broken:
+        return int(ExitCode.USAGE)
+    return int(ExitCode.NEW_FINDING if settled else ExitCode.NOTHING_NEW)
+
+
+def _check_issues(corpus: Path, runs: tuple[Path, ...]) -> int:
+    """Name the known issues that have had their day; how many those are, stale ones left out."""
+    import datetime
+
+    from harness.cli.configured import configuration, known_issues
+    from harness.environments.availability import installed_versions
+    from harness.triage.issues import Standing
+
+    issues = known_issues(configuration().settings, corpus)
+    versions = installed_versions()
+    settled = 0
+    for issue in issues:
+        standing = issue.standing(versions, datetime.date.today())
+        if standing is Standing.EXPIRED:
+            click.echo(f"expired on {issue.expires}: {issue.name} {issue.link}")
+        elif standing is Standing.OUTDATED:
+            fixed = ", ".join(f"{name} {version}" for name, version in issue.until.items())
+            click.echo(f"outdated, {fixed} is here: {issue.name} {issue.link}")
+        settled += standing is not Standing.ACTIVE
+    stale = _stale(runs)
+    for name, (link, ran) in stale.items():
+        click.echo(f"stale, explained nothing in {ran} runs of what it speaks of: {name} {link}")
+    click.echo(f"{len(issues)} known issues, {settled} expired or outdated" + (f", {len(stale)} stale" if runs else ""))
+    return settled
+
+
+def _stale(runs: tuple[Path, ...]) -> dict[str, tuple[str, int]]:
+    """Known issues that explained nothing in any of the runs that listed them: their links, and how often they might have."""
+    from harness.engine.rundir import LOG
+    from harness.reporting.log import read_log
+    from harness.reporting.tally import Tally
+
+    quiet: dict[str, tuple[str, int]] = {}
+    hit: set[str] = set()
+    for run in runs:
+        tally = Tally()
+        for event in read_log(run / LOG):
+            tally(event)
+        for issue, ran in tally.stale_issues:
+            quiet[issue.name] = (issue.link, quiet.get(issue.name, ("", 0))[1] + ran)
+        hit |= {issue.name for issue in tally.issues.values() if issue.signature in tally.known}
+    return {name: found for name, found in quiet.items() if name not in hit}
 
 
 @corpus_command.command("prune")

@@ -86,7 +86,7 @@ def fuzz_command(
     from generators.profile import derive
     from generators.profile import profile as named_profile
     from harness import events
-    from harness.cli.configured import configuration, policy_of, read_configured_issues
+    from harness.cli.configured import configuration, known_issues, policy_of
     from harness.cli.session import Session, consoles
     from harness.engine.campaign import Campaign
     from harness.engine.investigate import Effort
@@ -131,7 +131,7 @@ def fuzz_command(
         if folder is None:
             folder = RunDirectory(output or _default_output(seed))
         log = LogWriter(folder.log)
-        issues = read_configured_issues(corpus)
+        issues = known_issues(configuration().settings, corpus)
         standing = {issue: issue.standing(versions, datetime.date.today()) for issue in issues}
         active = [issue for issue in issues if standing[issue] is Standing.ACTIVE]
         known = session.known_bugs(corpus, folder.findings, folder.unproven, issues=active)

@@ -16,11 +16,12 @@ from rich.console import Console
 from harness.backends.protocol import TargetSpec, target, targets
 from harness.corpus.entry import OPEN
 from harness.corpus.store import Corpus
-from harness.engine.evaluate import REFERENCE
+from harness.engine.evaluate import REFERENCE, Evaluator
 from harness.engine.keeper import FindingKeeper, Proof
 from harness.environments.availability import missing
 from harness.errors import TargetUnavailable, UsageError, WorkerError
-from harness.model.outcome import Job, Outcome
+from harness.model.case import Case
+from harness.model.outcome import Job, Outcome, Status
 from harness.reproducers.render import Reproducer
 from harness.reproducers.run import run_source
 from harness.triage.issues import KnownIssue
@@ -176,6 +177,21 @@ class Session:
     def kill(self) -> None:
         """End every process at once; jobs in flight come back as inconclusive."""
         self.pool.close()
+
+
+def run_once(case: Case, spec: TargetSpec, *, case_seconds: float = 30.0) -> Outcome:
+    """One case on one target in workers of its own; a lockstep target is handed what eager does. Raises TargetUnavailable."""
+    lack = missing(spec.zygote)
+    if lack is not None:
+        raise lack.unavailable()
+    reference = target(REFERENCE)
+    with WorkerPool({spec.name: spec, REFERENCE: reference}.values(), WorkerSettings(case_seconds=case_seconds)) as pool:
+        pool.check(spec.name)
+        evaluator = Evaluator(SlotRunner(pool, 0), want=("trace",))
+        first = evaluator.reference(case)
+        if spec.name == REFERENCE or first.status is not Status.OK:
+            return first
+        return evaluator.observe(case, spec, first)
 
 
 def load_plugins(imports: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from harness.engine.support import support_rows
 from harness.errors import FxdiffError
 from harness.model.case import Case
 from harness.model.outcome import Outcome, Status
-from harness.model.verdict import Severity, Verdict
+from harness.model.verdict import Verdict
 from harness.triage.known import KnownBug, KnownBugs, operators_of
 
 
@@ -90,6 +90,11 @@ class Checked:
     targets: tuple[TargetResult, ...] = ()
     rejected: str = ""
     seconds: float = 0.0
+
+    def __str__(self) -> str:
+        from harness.engine.check_report import lines
+
+        return "\n".join(lines(self))
 
     @property
     def agrees(self) -> bool:
@@ -259,9 +264,3 @@ def _at(outcome: Outcome) -> str:
 
 def _first_line(text: str) -> str:
     return next((line.strip()[:300] for line in text.splitlines() if line.strip()), "no message")
-
-
-def worst(checked: Sequence[Checked]) -> Severity | None:
-    """The severity of the worst disagreement; None without any."""
-    found = [dispute.verdict.severity for each in checked for result in each.targets for dispute in result.disputes if not dispute.dropped]
-    return max(found, default=None)

@@ -47,6 +47,13 @@ def installed(distribution: str) -> str | None:
         return None
 
 
+def installed_versions() -> dict[str, str]:
+    """The versions of every pinned package that is installed, in both environments."""
+    found = {name: version for name in pins("main") if (version := installed(name)) is not None}
+    oneflow = read(environment_dir("oneflow"))
+    return {**(oneflow.versions if oneflow is not None else {}), **found}
+
+
 def other_version(environment: str, distribution: str, version: str) -> bool:
     """Whether a package is of another version than the pinned one; a local part such as `+cpu` does not count."""
     return version.partition("+")[0] != pins(environment)[distribution]

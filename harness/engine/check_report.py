@@ -1,18 +1,13 @@
-"""A check as text for people and as plain data; words carry the meaning, colour repeats it."""
+"""A check as text for people and as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
-from rich.console import Console
-from rich.markup import escape
-
-from harness.cli.checking import counts
 from harness.engine.check import Answer, Checked, Dispute, TargetResult
 
 FORMAT_VERSION = 1
 _SOURCE_LINES = 20
-_COLOURS = {Answer.AGREES: "green", Answer.REFUSES: "yellow", Answer.UNDECIDED: "yellow", Answer.DISAGREES: "red"}
 
 
 def lines(checked: Checked) -> Iterator[str]:
@@ -30,17 +25,6 @@ def lines(checked: Checked) -> Iterator[str]:
             yield f"    {text}"
         for text in result.faults[:3]:
             yield f"    {text}"
-
-
-def show(checked: Checked, out: Console) -> None:
-    """Print the report of one module."""
-    for line in lines(checked):
-        result = next((each for each in checked.targets if line.startswith(f"  {each.target} ")), None)
-        text = escape(line)
-        if result is not None:
-            word = result.answer.value
-            text = text.replace(word, f"[{_COLOURS[result.answer]}]{word}[/]", 1)
-        out.print(text, highlight=False, soft_wrap=True)
 
 
 def data(checked: Checked) -> dict[str, object]:
@@ -68,15 +52,10 @@ def data(checked: Checked) -> dict[str, object]:
     }
 
 
-def text(all_checked: Sequence[Checked]) -> str:
-    """The reports of several modules."""
-    return "\n".join(line for checked in all_checked for line in lines(checked))
-
-
 def _sentence(result: TargetResult) -> str:
     answer = result.answer
     ran = f"{result.ran} operator{'' if result.ran == 1 else 's'}"
-    refused = counts(result.refused)
+    refused = _counts(result.refused)
     said = {
         Answer.AGREES: f"agrees with eager on {ran}",
         Answer.REFUSES: f"refuses {refused or 'the module'}" + (f"; agrees on {ran}" if result.ran else ""),
@@ -128,3 +107,8 @@ def _plain(dispute: Dispute) -> dict[str, object]:
         "note": dispute.note,
         "source": dispute.source,
     }
+
+
+def _counts(refused: Mapping[str, int]) -> str:
+    """Refused operators as `topk 2, roll`."""
+    return ", ".join(f"{name} {count}" if count > 1 else name for name, count in refused.items())
