@@ -11,6 +11,7 @@ from harness.errors import FormatError
 from harness.model.case import Call, Case
 from harness.model.dtypes import DTYPES, Array, is_float, narrow, widen
 from harness.model.fill import Data, Literal, storage_elements
+from harness.model.opnames import canonical
 from harness.model.outcome import NodeTrace
 from harness.model.program import Node, Program, TensorSpec
 from harness.model.symbols import Dim, Sym, Symbol, evaluate
@@ -260,10 +261,11 @@ def _symbol_for(sizes: tuple[int, ...], symbols: dict[str, Symbol], bindings: li
     return name
 
 
-def _strided_bytes(array: Array, strides: tuple[int, ...] | None) -> bytes:
+def _strided_bytes(array: Array, strides: tuple[int, ...] | None, offset: int = 0) -> bytes:
+    """The storage of a view; where elements share a place (stride 0) the last one is written."""
     assert strides is not None
-    buffer = np.zeros(storage_size(tuple(array.shape), strides, 0), dtype=array.dtype)
-    view = np.lib.stride_tricks.as_strided(buffer, array.shape, [s * buffer.itemsize for s in strides])
+    buffer = np.zeros(storage_size(tuple(array.shape), strides, offset), dtype=array.dtype)
+    view = np.lib.stride_tricks.as_strided(buffer[offset:], array.shape, [s * buffer.itemsize for s in strides])
     view[...] = array
     return buffer.tobytes()
 
@@ -277,6 +279,39 @@ def checked(case: Case | None) -> Case | None:
     except FormatError:
         return None
     return case
+
+
+def plain_names(case: Case) -> Case:
+    """`case` with nodes named by what they are and where they stand, since drawn names tell of what is gone."""
+    count: dict[str, int] = {}
+    names: dict[str, str] = {}
+    for node in case.program.nodes[:-1]:
+        stem = _LETTERS.get(node.role or "", "") or f"{canonical(node, case.program).replace('.', '_')}_"
+        number = count.get(stem, 0 if node.op == "placeholder" else 1)
+        count[stem] = number + 1
+        names[node.name] = f"{stem}{number}"
+    refs: dict[str, Value] = {old: Ref(new) for old, new in names.items()}
+    storages = {
+        node.name: names[node.name] for node in case.program.placeholders if isinstance(node.spec, TensorSpec) and not node.spec.storage
+    }
+    nodes = []
+    for node in case.program.nodes:
+        renamed = with_inputs(dataclasses.replace(node, name=names.get(node.name, node.name)), refs)
+        if node.op == "placeholder":
+            fqn = None if node.role in ("input", "symint") else node.fqn
+            renamed = dataclasses.replace(renamed, target=names[node.name], fqn=fqn)
+        nodes.append(renamed)
+    return dataclasses.replace(
+        case,
+        program=dataclasses.replace(case.program, nodes=tuple(nodes)),
+        calls=tuple(
+            dataclasses.replace(call, data={storages.get(name, name): data for name, data in call.data.items()}) for call in case.calls
+        ),
+        state={storages.get(name, name): data for name, data in case.state.items()},
+    )
+
+
+_LETTERS = {"input": "x", "parameter": "p", "buffer": "b", "constant": "c", "symint": "s"}
 
 
 def keep_calls(case: Case, indices: Sequence[int]) -> Case:
@@ -337,11 +372,15 @@ def map_placeholder(case: Case, name: str, spec: TensorSpec, change: Callable[[A
     def convert(index: int, data: Data) -> Data:
         assert isinstance(node.spec, TensorSpec)
         binding = case.calls[index].binding
-        tensor = Tensor(node.spec.dtype, node.spec.concrete_shape(binding), data, node.spec.concrete_strides(binding), node.spec.offset)
+        layout = node.spec.concrete_strides(binding), node.spec.offset, node.spec.storage
+        tensor = Tensor(node.spec.dtype, node.spec.concrete_shape(binding), data, *layout)
         values = change(widen(tensor.array(), node.spec.dtype), node.spec.dtype)
         carrier = _cast(values, spec.dtype)
-        strides = spec.strides
-        return Literal(_strided_bytes(carrier, strides) if strides is not None else np.ascontiguousarray(carrier).tobytes())
+        if spec.is_contiguous:
+            return Literal(np.ascontiguousarray(carrier).tobytes())
+        if carrier.shape != spec.concrete_shape(binding):
+            raise FormatError(f"values of shape {carrier.shape} for {spec.concrete_shape(binding)}")
+        return Literal(_strided_bytes(carrier, spec.concrete_strides(binding), spec.offset))
 
     try:
         if node.role == "input":

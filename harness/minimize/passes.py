@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from harness.minimize.edits import (
 )
 from harness.minimize.order import DTYPE_ORDER
 from harness.model.case import Case
-from harness.model.dtypes import Array, is_float
+from harness.model.dtypes import Array, is_float, widen
 from harness.model.fill import Literal
 from harness.model.outcome import NodeTrace
 from harness.model.program import ModuleRecipe, Node, TensorSpec
@@ -277,9 +278,19 @@ def simple_values(case: Case, traces: Traces) -> Iterator[Case | None]:
             yield map_placeholder(case, node.name, spec, simplify)
         values = case.arguments(0)[node.name]
         if len(case.calls) == 1 and spec.is_contiguous and isinstance(values, Tensor):
-            for index in range(min(values.array().size, 12)):
-                for target in (0.0, 1.0):
+            flat = widen(values.array(), spec.dtype).reshape(-1)
+            for index in range(min(flat.size, 12)):
+                for target in _simpler_numbers(flat[index]):
                     yield map_placeholder(case, node.name, spec, _set_element(index, target))
+
+
+def _simpler_numbers(value: Any) -> Iterator[float]:
+    """Numbers that are simpler than one element; a complex one is left at 0 or 1."""
+    yield from (0.0, 1.0)
+    if np.iscomplexobj(value) or not np.isfinite(value):
+        return
+    whole = float(np.trunc(value))
+    yield from (other for other in (2.0, -1.0, float(np.trunc(whole / 2)), whole - np.sign(whole), whole) if abs(other) <= abs(value))
 
 
 def _zeros(values: Array, dtype: str) -> Array:

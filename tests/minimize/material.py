@@ -11,7 +11,7 @@ from generators.draw import draw_case
 from generators.profile import profile
 from harness.minimize.passes import Traces
 from harness.model.case import Call, Case
-from harness.model.fill import Fill
+from harness.model.fill import Data, Fill
 from harness.model.outcome import NodeTrace
 from harness.model.program import Node, Program, TensorSpec
 from harness.model.symbols import Sym, Symbol
@@ -67,7 +67,7 @@ def chain(
     dtype: str = "float32",
     shape: tuple[int | Sym, ...] = (4, 5),
     sizes: tuple[int, ...] = (),
-    fill: Fill | None = None,
+    fill: Data | None = None,
     spec: TensorSpec | None = None,
 ) -> Case:
     """x0 through unary operators, one after another; one call for each of `sizes` of the symbol s0, else one call."""

@@ -14,6 +14,7 @@ from harness.minimize.edits import (
     make_static,
     map_placeholder,
     neutralize,
+    plain_names,
     prune,
 )
 from harness.model.case import Call, Case
@@ -123,9 +124,7 @@ def test_what_differs_between_calls_becomes_a_symbol() -> None:
     case = chain("torch.neg", "torch.sin", shape=(Sym("s0"), 2), sizes=(3, 5))
     traces = made_up_traces(case)
     outputs = [tensor_from_array(np.zeros((size + 1, 2), np.float32), "float32") for size in (3, 5)]
-    varied = tuple(
-        {**trace, "n1": dataclasses.replace(trace["n1"], args=(output,))} for trace, output in zip(traces, outputs, strict=True)
-    )
+    varied = tuple({**trace, "n1": dataclasses.replace(trace["n1"], args=(output,))} for trace, output in zip(traces, outputs, strict=True))
     alone = extract(case, ["n1"], varied)
     assert alone is not None
     spec = alone.program.node("n0").spec
@@ -204,6 +203,49 @@ def test_a_change_that_does_not_fit_is_refused() -> None:
     views = Case(Program(nodes), (Call(data={"s": Fill("exact/1")}),))
     views.validate()
     assert map_placeholder(views, "a", TensorSpec("float32", (2,)), lambda values, _: values) is None
+
+
+def test_plain_names_change_names_and_nothing_else() -> None:
+    for case in all_drawn():
+        plain = plain_names(case)
+        plain.validate()
+        assert plain_names(plain) == plain
+        assert [node.target for node in plain.program.operators] == [node.target for node in case.program.operators]
+        for index in range(len(case.calls)):
+            old = [v.array().tobytes() for v in case.arguments(index).values() if isinstance(v, Tensor)]
+            new = [v.array().tobytes() for v in plain.arguments(index).values() if isinstance(v, Tensor)]
+            assert new == old
+    renamed = plain_names(chain("torch.neg", "torch.sin", "torch.neg"))
+    assert [node.name for node in renamed.program.nodes] == ["x0", "neg_1", "sin_1", "neg_2", "output"]
+
+
+def test_a_view_that_is_left_alone_on_a_larger_storage_can_still_be_changed() -> None:
+    nodes = (
+        Node("a", "placeholder", "a", role="input", spec=TensorSpec("float32", (2,), storage="s")),
+        Node("output", "output", "output", (Ref("a"),)),
+    )
+    case = Case(Program(nodes), (Call(data={"s": Literal(np.arange(5, dtype=np.float32).tobytes())}),))
+    case.validate()
+    changed = map_placeholder(case, "a", TensorSpec("float32", (1,), storage="s"), lambda values, _: values[1:])
+    assert changed is not None
+    assert values_of(changed, "a").array().tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        TensorSpec("float32", (2, 3), order=(1, 0)),
+        TensorSpec("float32", (2, 3), expanded=(0,)),
+        TensorSpec("float32", (2, 3), strides=(4, 1), offset=2),
+        TensorSpec("float32", (0, 3), order=(1, 0)),
+    ],
+)
+def test_a_layout_is_kept_by_a_change_of_values(spec: TensorSpec) -> None:
+    case = literal_case(chain("torch.sin", spec=spec))
+    changed = map_placeholder(case, "x0", dataclasses.replace(spec, dtype="int64"), lambda values, _: np.full(values.shape, 7.0))
+    assert changed is not None
+    assert values_of(changed).array().tolist() == np.full(spec.concrete_shape({}), 7).tolist()
+    assert map_placeholder(case, "x0", spec, lambda values, _: np.zeros((5, 5))) is None
 
 
 def test_checked_takes_valid_cases_only() -> None:
