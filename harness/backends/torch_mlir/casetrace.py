@@ -59,6 +59,7 @@ class CaseTracing:
         self.functional = functional
         self.label = _Label()
         self.call = call
+        self.fake = fake
         self.binding = case.calls[call].binding
         self.mode = _fake_mode() if fake else None
         table = get_decomposition_table() if route == "decomposed" else {}

@@ -44,19 +44,20 @@ def _merged(case: Case, tools: Toolchain, *, route: str) -> Imported:
     bindings = {tuple(sorted(call.binding.items())): index for index, call in reversed(list(enumerate(case.calls)))}
     if len(bindings) < 2:
         raise Specialized("there is only one binding")
-    each = [_trace(case, route=route, call=index).imported(tools) for index in sorted(bindings.values())]
-    first = each[0]
-    if any((one.arguments, one.mutated, one.route) != (first.arguments, first.mutated, first.route) for one in each):
+    head, *tail = sorted(bindings.values())
+    traced = _trace(case, route=route, call=head)
+    others = [_trace(case, route=route, call=index, functional=traced.functional, fake=traced.fake) for index in tail]
+    first, *rest = each = [one.imported(tools) for one in (traced, *others)]
+    if any((one.arguments, one.mutated, one.route) != (first.arguments, first.mutated, first.route) for one in rest):
         raise Specialized("the bindings trace to different signatures")
-    if any(one.output != first.output for one in each):
+    if any(one.output != first.output for one in rest):
         raise Specialized("the program returns sizes as numbers")
     module = tools.parse(merge([one.module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True) for one in each]))
     return replace(first, module=module, dynamic=True)
 
 
-def _trace(case: Case, *, route: str, call: int) -> CaseTracing:
+def _trace(case: Case, *, route: str, call: int, functional: bool = False, fake: bool = False) -> CaseTracing:
     """Trace as plainly as the program allows: each attempt costs more than the one before it."""
-    functional = fake = False
     while True:
         tracing = CaseTracing(case, route=route, call=call, functional=functional, fake=fake)
         try:

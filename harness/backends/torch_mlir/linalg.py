@@ -31,7 +31,7 @@ from harness.backends.torch_mlir.pipelines import (
 )
 from harness.backends.torch_mlir.refusals import Failure, classify
 from harness.backends.torch_mlir.tracing import Specialized
-from harness.errors import Unsupported, UsageError
+from harness.errors import TargetUnavailable, Unsupported, UsageError
 from harness.model.case import Case
 from harness.model.outcome import CallResult, Declared, Diagnostic, Job, Outcome, Status
 from harness.model.values import Tensor, Value, leaves, map_leaves
@@ -103,10 +103,12 @@ class LinalgBackend:
         """Import everything and compile a few tiny programs, on one thread; a forked child then starts at full speed."""
         torch.set_num_threads(1)
         set_cheap_codegen()
-        for case in warmup.cases():
+        for case in warmup.executed():
             outcome = self.run(case, Job(b"", "torch-mlir:linalg"), warmup.SILENT)
             if outcome.status is not Status.OK:
-                raise UsageError(f"torch-mlir does not work here: {outcome.stage}: {outcome.message}")
+                raise TargetUnavailable(f"torch-mlir does not work here: {outcome.stage}: {outcome.message}")
+        for case in warmup.imported():
+            import_case(case, toolchain(), route="decomposed", call=0, dynamic=False)
         gc.collect()
         gc.freeze()
 

@@ -20,12 +20,28 @@ class _Silent:
 SILENT = _Silent()
 
 
-def cases() -> tuple[Case, ...]:
-    """A static program and one with a symbolic size."""
-    return _case(2), _case(Sym("s0"))
+def executed() -> tuple[Case, ...]:
+    """Programs to run all the way: a static one and one with a symbolic size."""
+    return _linear(2), _linear(Sym("s0"))
 
 
-def _case(rows: int | Sym) -> Case:
+def imported() -> tuple[Case, ...]:
+    """Programs to import only, each for a part of tracing that loads modules of its own: writes, sizes from data, decompositions."""
+    write = Node("add__1", "call_method", "add_", (Ref("x0"), 1.0))
+    mask = Node("isnan_1", "call_function", "torch.isnan", (Ref("x0"),))
+    masked = Node("getitem_2", "call_function", "operator.getitem", (Ref("x0"), Ref("isnan_1")))
+    norm = Node("norm_1", "call_function", "torch.nn.functional.layer_norm", (Ref("x0"), (3,)))
+    softmax = Node("softmax_2", "call_function", "torch.softmax", (Ref("norm_1"), 1))
+    return _unary(write), _unary(mask, masked), _unary(norm, softmax)
+
+
+def _unary(*nodes: Node) -> Case:
+    x0 = Node("x0", "placeholder", "x0", role="input", spec=TensorSpec("float32", (2, 3)))
+    output = Node("output", "output", "output", (Ref(nodes[-1].name),))
+    return Case(Program((x0, *nodes, output)), (Call({}, {"x0": Fill("exact/1")}),))
+
+
+def _linear(rows: int | Sym) -> Case:
     nodes = (
         Node("x0", "placeholder", "x0", role="input", spec=TensorSpec("float32", (rows, 3))),
         Node("p0", "placeholder", "p0", role="parameter", spec=TensorSpec("float32", (3, 3))),
