@@ -17,6 +17,7 @@ from harness.engine.investigate import Finding
 from harness.engine.rundir import UNPROVEN
 from harness.errors import HarnessError, UsageError
 from harness.reproducers.render import Reproducer, render
+from harness.reproducers.run import mlir_shows
 from harness.reproducers.source import case_source
 from harness.triage.features import dtype_class
 
@@ -51,7 +52,8 @@ class FindingKeeper:
         note = _remarks(finding)
         reproducer = render(entry)
         proof = self._prove(reproducer)
-        entry = dataclasses.replace(entry, repro=reproducer.script, repro_mlir=reproducer.mlir)
+        mlir = reproducer.mlir if reproducer.mlir is not None and mlir_shows(reproducer.mlir) else None
+        entry = dataclasses.replace(entry, repro=reproducer.script or reproducer.replay, repro_mlir=mlir)
         if not proof.shown:
             note = "; ".join(filter(None, (note, f"its reproducer did not show it: {_last_line(proof.output)}")))
         source = case_source(finding.case, call=finding.verdict.call or 0)
