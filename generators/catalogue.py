@@ -69,5 +69,11 @@ def selection(profile: Profile) -> tuple[tuple[int, OpSpec], ...]:
 
 @functools.cache
 def weights(profile: Profile, lane: str) -> Table[OpSpec]:
-    """The operators that a profile draws in one lane; there may be none in the exact lane."""
-    return Table([item for item in selection(profile) if item[1].exact or lane != "exact"])
+    """The operators that a profile draws in one lane; there may be none in the exact lane.
+
+    Those that always round count double elsewhere, since most cases are exact ones.
+    """
+    chosen = selection(profile)
+    if lane == "exact":
+        return Table([item for item in chosen if item[1].exact])
+    return Table([(weight if spec.exact else 2 * weight, spec) for weight, spec in chosen])

@@ -137,7 +137,7 @@ def is_exact_in(dtype: str, vals: Vals, peak: float | None = None) -> bool:
 def settle(dtype: str, vals: Vals, peak: float | None = None) -> Vals | None:
     """What is known once the values are stored in `dtype`; None where PyTorch does not define the result.
 
-    Narrow integers wrap; int32 and int64 must not overflow.
+    Unsigned integers wrap; signed ones must not overflow, which PyTorch leaves to C++.
     """
     lo, hi = limits(dtype)
     if dtype == "bool":
@@ -150,6 +150,6 @@ def settle(dtype: str, vals: Vals, peak: float | None = None) -> Vals | None:
         return vals
     if lo <= vals.lo and vals.hi <= hi:
         return vals if vals.grain == 0 and not vals.special else Vals(vals.lo, vals.hi, 0, vals.exact, False, vals.distinct)
-    if dtype in ("int32", "int64"):
+    if dtype != "uint8":
         return None
     return Vals(lo, hi, 0, vals.exact, False)

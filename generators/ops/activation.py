@@ -27,11 +27,21 @@ def _act(
     exact: bool = False,
     rounded: bool = True,
     dtypes: tuple[str, ...] = FLOATS,
+    discontinuous: bool = False,
     weight: int = 3,
 ) -> OpSpec:
     spellings = (F + name, *((f"nn.{layer}",) if layer else ()), *more)
     return unary(
-        name, spellings, rule, dtypes=dtypes, exact=exact, rounded=rounded, family="activation", weight=weight, arguments=arguments
+        name,
+        spellings,
+        rule,
+        dtypes=dtypes,
+        exact=exact,
+        rounded=rounded,
+        discontinuous=discontinuous,
+        family="activation",
+        weight=weight,
+        arguments=arguments,
     )
 
 
@@ -176,8 +186,8 @@ OPS: tuple[OpSpec, ...] = (
     _act("relu6", "ReLU6", lambda v: v.having(min(max(v.lo, 0.0), 6.0), min(max(v.hi, 0.0), 6.0)), exact=True, rounded=False),
     _act("hardtanh", "Hardtanh", lambda v: v, arguments=_limits, exact=True, rounded=False),
     _act("leaky_relu", "LeakyReLU", lambda v: v, arguments=_slope, exact=True, weight=4),
-    _act("threshold", "Threshold", lambda v: v, arguments=_threshold, exact=True, rounded=False, weight=2),
-    _act("hardshrink", "Hardshrink", lambda v: v, arguments=_lambda(False), exact=True, rounded=False, weight=2),
+    _act("threshold", "Threshold", lambda v: v, arguments=_threshold, exact=True, rounded=False, discontinuous=True, weight=2),
+    _act("hardshrink", "Hardshrink", lambda v: v, arguments=_lambda(False), exact=True, rounded=False, discontinuous=True, weight=2),
     _act("softshrink", "Softshrink", lambda v: v, arguments=_lambda(True), exact=True, weight=2),
     _act("elu", "ELU", lambda v: v, arguments=_elu_like("elu"), weight=4),
     _act("celu", "CELU", lambda v: v, arguments=_elu_like("celu"), weight=2),

@@ -29,10 +29,10 @@ class Window:
         return self.dilation * (self.kernel - 1) + 1
 
 
-def window(b: Builder, size: Size, *, half: bool = False, dilated: bool = True) -> Window:
+def window(b: Builder, size: Size, *, half: bool = False, dilated: bool = True, kernels: tuple[int, ...] = (2, 3, 1, 3, 2, 4)) -> Window:
     """A window that fits into a dim in every binding; `half` bounds padding by half the kernel, as pooling asks."""
     must(size.low >= 1)
-    kernel = b.choices.choose((2, 3, 1, 3, 2, 4))
+    kernel = b.choices.choose(kernels)
     dilation = b.choices.choose((1, 1, 1, 2)) if dilated else 1
     stride = b.choices.choose((1, 2, 1, 3))
     padding = b.choices.between(0, kernel // 2 if half else min(kernel, 2))

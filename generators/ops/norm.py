@@ -14,8 +14,9 @@ from harness.model.program import TensorSpec
 from harness.model.values import DType, Value
 
 
-def _normalized(b: Builder, node: str, x: Var, count: int) -> None:
-    reach = 4.0 * (count**0.5 + 1) + 16
+def _normalized(b: Builder, node: str, x: Var, count: int, *, given: bool = False) -> None:
+    """Declare the result of normalizing over `count` elements; `given` statistics need not be those of `x`."""
+    reach = 4.0 * (count**0.5 + 1) + 16 + (4 * x.vals.peak if given else 0)
     b.result(node, x.dtype, x.dims, Vals(-reach, reach, None, False, x.vals.special or b.lane == "special"), contiguous=False)
 
 
@@ -92,7 +93,7 @@ def _batch_norm(b: Builder) -> None:
         if training and b.choices.coin(40):
             kwargs["momentum"] = b.choices.choose((0.5, 0.9))
         node = b.module([x.ref], [x.dims[1].dim], _ctor(x, kwargs), state=state, fillings=fillings, training=training)
-    _normalized(b, node, x, b.numel(x.dims).high)
+    _normalized(b, node, x, b.numel(x.dims).high, given=not training)
 
 
 def _layer_norm(b: Builder) -> None:

@@ -55,12 +55,23 @@ def _sees(size: Size, out: Size, w: Window) -> bool:
     )
 
 
-def _windows(b: Builder, x: Var, spatial: int, *, dilated: bool) -> tuple[list[Window], list[Size], bool]:
-    ceil = b.choices.coin(35)
+def _windows(
+    b: Builder, x: Var, spatial: int, *, dilated: bool = False, averages: bool = False, padded: bool = True
+) -> tuple[list[Window], list[Size], bool]:
+    """A window per spatial dim, the sizes after it, and ceil_mode.
+
+    Only averages of powers of two are exact, and of a clipped window only where it has at most two elements a dim.
+    """
+    ceil = padded and b.choices.coin(35)
+    kernels: tuple[int, ...] = (2, 3, 1, 3, 2, 4)
+    if averages and b.is_exact:
+        kernels = (2, 1, 2) if ceil else (2, 1, 4, 2)
     windows, sizes = [], []
     for size in x.dims[-spatial:]:
-        w = window(b, size, half=True, dilated=dilated)
-        must(spatial < 3 or w.span <= size.low)  # in three dims PyTorch does not count the padding
+        w = window(b, size, half=True, dilated=dilated, kernels=kernels)
+        if not padded:
+            w = replace(w, padding=0)
+        must((padded and spatial < 3) or w.span <= size.low)  # in three dims PyTorch does not count the padding
         out = _ceil(size, w) if ceil else out_size(size, w)
         must(out is not None and out.low > 0)
         assert out is not None
@@ -112,21 +123,23 @@ def _avg_pool(b: Builder) -> None:
     spatial = int(b.op.name[-2])
     x = _input(b, spatial)
     must(spatial < 3 or x.dtype in WIDE)
-    windows, sizes, ceil = _windows(b, x, spatial, dilated=False)
+    windows, sizes, ceil = _windows(b, x, spatial, averages=True)
     kernel, kwargs = _settings(b, windows, ceil, dilated=False)
     if b.choices.coin(30):
         kwargs["count_include_pad"] = b.choices.coin(30)
     area = 1
     for w in windows:
         area *= w.kernel
-    clipped = ceil or not kwargs.get("count_include_pad", True)
+    clipped = ceil or (not kwargs.get("count_include_pad", True) and any(w.padding for w in windows))
+    vals = x.vals.having(min(x.vals.lo, 0), max(x.vals.hi, 0))
     if spatial > 1 and b.choices.coin(15):
         area = b.choices.choose((2, 4, 3))
         kwargs["divisor_override"] = area
         clipped = False
-    vals = ranges.total(x.vals, 64) if "divisor_override" in kwargs else x.vals.having(min(x.vals.lo, 0), max(x.vals.hi, 0))
+        vals = ranges.total(x.vals, 64)
     peak = x.vals.peak * 64
-    vals = vals.rough(vals.lo, vals.hi) if (clipped and any(w.padding for w in windows)) or ceil else ranges.mean(vals, (area,))
+    rounds = clipped and any(w.kernel > 2 for w in windows)
+    vals = vals.rough(vals.lo, vals.hi) if rounds else ranges.mean(vals, (area,))
     b.result(_place(b, x, [kernel], kwargs), x.dtype, (*x.dims[:-spatial], *sizes), vals, contiguous=False, peak=peak)
 
 
@@ -164,8 +177,7 @@ def _lp_pool(b: Builder) -> None:
     assert b.op is not None
     spatial = int(b.op.name[-2])
     x = _input(b, spatial)
-    windows, sizes, ceil = _windows(b, x, spatial, dilated=False)
-    must(all(w.padding == 0 for w in windows) and not ceil)
+    windows, sizes, _ = _windows(b, x, spatial, padded=False)
     kernel, kwargs = _settings(b, windows, False, dilated=False)
     kwargs.pop("padding", None)
     vals = replace(x.vals.rough(-x.vals.peak * 8, x.vals.peak * 8))

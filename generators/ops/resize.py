@@ -138,7 +138,7 @@ def _pixel_unshuffle(b: Builder) -> None:
     x = b.pick(
         ALL,
         rank=(3, 5),
-        where=lambda v: all(s.static and s.values[0] % factor == 0 for s in v.dims[-2:]) and b.numel(v.dims).low > 0,
+        where=lambda v: all(s.static and s.values[0] % factor == 0 for s in v.dims[-2:]) and b.numel(v.dims).low > 0 and v.contiguous,
         dims=lambda: (*([b.new_size()] if b.choices.coin(70) else []), b.new_size(), b.size(2 * factor), b.size(factor)),
     )
     node = b.module([x.ref], [factor]) if b.as_module else b.call([x.ref, factor])

@@ -13,6 +13,7 @@ from generators.spec import OpSpec
 from harness.model.case import Case
 from harness.model.codec import case_id, from_json, to_json
 from harness.model.opnames import canonical, canonical_target, is_in_place
+from harness.model.program import ROLES, TensorSpec
 
 SMALL = PROFILES["small"]
 
@@ -61,14 +62,15 @@ def test_the_default_profile_has_the_wanted_variety() -> None:
     symbolic = [case for case in drawn if case.symbols]
     assert 0.15 < len(symbolic) / len(drawn) < 0.4
     assert all(len({tuple(call.binding.items()) for call in case.calls}) >= 2 for case in symbolic)
-    specs = [node.spec for case in drawn for node in case.program.placeholders]
-    assert {spec.dtype for spec in specs} == set(PROFILES["default"].dtypes)  # type: ignore[union-attr]
-    assert {len(spec.shape) for spec in specs} == {0, 1, 2, 3, 4, 5}  # type: ignore[union-attr]
-    assert any(spec.expanded for spec in specs)  # type: ignore[union-attr]
-    assert any(spec.order == (0, 2, 3, 1) for spec in specs)  # type: ignore[union-attr]
-    assert any(spec.storage for spec in specs)  # type: ignore[union-attr]
+    specs = [node.spec for case in drawn for node in case.program.placeholders if isinstance(node.spec, TensorSpec)]
+    assert {spec.dtype for spec in specs} == set(PROFILES["default"].dtypes)
+    assert {len(spec.shape) for spec in specs} == {0, 1, 2, 3, 4, 5}
+    assert any(spec.expanded for spec in specs)
+    assert any(spec.offset for spec in specs)
+    assert any(spec.order == (0, 2, 3, 1) for spec in specs)
+    assert any(spec.storage for spec in specs)
     roles = Counter(node.role for case in drawn for node in case.program.placeholders)
-    assert {"input", "constant", "parameter", "buffer"} <= set(roles)
+    assert set(roles) == set(ROLES)
     names = Counter(canonical(node, case.program) for case in drawn for node in case.program.operators)
     assert len(names) > 200
     assert any(is_in_place(name) for name in names)

@@ -87,8 +87,9 @@ def test_exactness_ends_where_the_significand_does(dtype: str, bits: int) -> Non
     assert not ranges.is_exact_in(dtype, just, peak=over.peak)
 
 
-def test_integers_wrap_when_narrow_and_must_not_overflow_when_wide() -> None:
-    assert ranges.settle("int8", Vals(0, 200)) == Vals(-128, 127)
+def test_unsigned_integers_wrap_and_signed_ones_must_not_overflow() -> None:
+    assert ranges.settle("int8", Vals(0, 128)) is None
+    assert ranges.settle("int8", Vals(-128, 127)) == Vals(-128, 127)
     assert ranges.settle("uint8", Vals(-1, 3)) == Vals(0, 255)
     assert ranges.settle("int32", Vals(0, 2**31)) is None
     assert ranges.settle("int32", Vals(0, 2**31 - 1)) == Vals(0, 2**31 - 1)
