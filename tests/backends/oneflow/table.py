@@ -227,6 +227,7 @@ SHAPE = [
     row("permute", f(2, 3, 4), 2, 0, 1),
     row("t", f(2, 3)),
     row("expand", f(2, 1, 3), -1, 4, 3),
+    row("expand", f(2, 1, 3), (2, 4, 3)),
     row("torch.broadcast_to", f(2, 1), (3, 2, 4)),
     row("repeat", f(2, 3), 2, 1),
     row("torch.tile", f(2, 3), (2,)),
@@ -448,6 +449,8 @@ ORDERING = [
 
 CREATION = [
     row("torch.zeros", 2, 3),
+    row("torch.zeros", ()),
+    row("new_ones", f(1), ()),
     row("torch.ones", (2, 3), dtype=i64),
     row("torch.full", (2, 3), 2.5),
     row("torch.full", (2, 3), 2, dtype=f32),
@@ -554,6 +557,12 @@ MODULES = [
     layer("L1Loss", (), f(2, 3), f(2, 3), reduction="sum"),
     layer("SmoothL1Loss", (), f(2, 3), f(2, 3), beta=0.5),
     layer("KLDivLoss", (), f(2, 3), unit(2, 3), reduction="sum"),
+    layer("BCELoss", (), unit(2, 3), unit(2, 3)),
+    layer("BCEWithLogitsLoss", (), f(2, 3), unit(2, 3), reduction="sum"),
+    layer("NLLLoss", (), f(2, 3), of([0, 2])),
+    layer("CrossEntropyLoss", (), f(2, 3), of([0, 2]), ignore_index=2),
+    layer("MarginRankingLoss", (0.5,), f(3), f(3), T("float32", (3,), Fill("constant/1", low=1))),
+    layer("TripletMarginLoss", (2.0,), f(2, 3), f(2, 3), f(2, 3), reduction="sum"),
     layer("CosineSimilarity", (), f(2, 3), f(2, 3)),
     layer("PairwiseDistance", (), f(2, 3), f(2, 3)),
 ]

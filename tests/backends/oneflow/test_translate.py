@@ -56,7 +56,7 @@ def kind(target: str, *args: object, **kwargs: object) -> str:
         (("aten.embedding.default", X, INDEX), "r = oneflow.nn.functional.embedding(i, x)"),
         (("where", X, INDEX, Y), "r = oneflow.where(i, x, y)"),
         (("to", X, DType("float64")), "r = x.to(oneflow.float64)"),
-        (("torch.zeros", 2, 3), "r = oneflow.zeros(2, 3)"),
+        (("torch.zeros", 2, 3), "r = oneflow.zeros((2, 3))"),
         (("torch.cat", [X, Y], 1), "r = oneflow.cat([x, y], 1)"),
         (("operator.iadd", X, 2), "x += 2\nr = x"),
         (("operator.setitem", X, (0, slice(1, None)), 2), "x[0, 1:] = 2\nr = None"),

@@ -11,7 +11,7 @@ _HOW = "dtype: D = None, layout=None, device=None, pin_memory=False, requires_gr
 
 
 def _sized(a: SimpleNamespace) -> Expr:
-    return Invocation(f"oneflow.{a.op}", tuple(a.size), {} if a.dtype is None else {"dtype": a.dtype})
+    return Invocation(f"oneflow.{a.op}", (a.size,), {} if a.dtype is None else {"dtype": a.dtype})
 
 
 op("zeros ones", form(f"*size, out=None, {_HOW}", _sized))
@@ -26,7 +26,7 @@ op(
 
 
 def _new(a: SimpleNamespace) -> Expr:
-    return Invocation(f".{a.op}", (a.input, *a.size), {} if a.dtype is None else {"dtype": a.dtype})
+    return Invocation(f".{a.op}", (a.input, a.size), {} if a.dtype is None else {"dtype": a.dtype})
 
 
 op("new_zeros new_ones", form(f"input: T, *size, {_HOW}", _new))

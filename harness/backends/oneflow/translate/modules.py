@@ -15,6 +15,7 @@ _BATCH_NORM = "num_features: i, eps: s = 1e-05, momentum: s = 0.1, affine: b = T
 _MAX_POOL = "kernel_size: I, stride: I = None, padding: I = 0, dilation: I = 1, return_indices: b = False, ceil_mode: b = False"
 _AVG_POOL = "kernel_size: I, stride: I = None, padding: I = 0, ceil_mode: b = False, count_include_pad: b = True"
 _REDUCTION = "size_average=None, reduce=None, reduction: S = 'mean'"
+_CLASSES = "size_average=None, ignore_index: i = -100, reduce=None, reduction: S = 'mean'"
 _RNN = (
     "input_size: i, hidden_size: i, num_layers: i = 1, bias: b = True, batch_first: b = False, dropout: s = 0.0, bidirectional: b = False"
 )
@@ -52,7 +53,7 @@ for _n in _SPATIAL:
     )
     _layer(f"MaxPool{_n}", _MAX_POOL, "kernel_size, stride, padding, dilation, return_indices, ceil_mode")
     _layer(f"AdaptiveAvgPool{_n}", "output_size", "output_size")
-    _layer(f"AdaptiveMaxPool{_n}", "output_size, return_indices: b = False", "output_size, return_indices")
+    _layer(f"AdaptiveMaxPool{_n}", "output_size: I, return_indices: b = False", "output_size, return_indices")
     _layer(f"Dropout{_n}", "p: s = 0.5, inplace: b = False", "p, inplace=inplace")
     _layer(f"ConstantPad{_n}", "padding: I, value: s", "padding, value")
 _layer("AvgPool1d", _AVG_POOL, "kernel_size, stride, padding, ceil_mode, count_include_pad")
@@ -108,6 +109,16 @@ _layer("RNNCell", "input_size: i, hidden_size: i, bias: b = True, nonlinearity: 
 _layer("MSELoss L1Loss", _REDUCTION, "reduction")
 _layer("SmoothL1Loss", f"{_REDUCTION}, beta: s = 1.0", "reduction, beta")
 _layer("KLDivLoss", f"{_REDUCTION}, log_target: b = False", "reduction, log_target")
+_layer("BCELoss", f"weight: T = None, {_REDUCTION}", "weight, reduction")
+_layer("BCEWithLogitsLoss", f"weight: T = None, {_REDUCTION}, pos_weight: T = None", "weight, reduction, pos_weight")
+_layer("NLLLoss", f"weight: T = None, {_CLASSES}", "weight, ignore_index, reduction")
+_layer("CrossEntropyLoss", f"weight: T = None, {_CLASSES}, label_smoothing: s = 0.0", "weight, ignore_index, reduction, label_smoothing")
+_layer("MarginRankingLoss", f"margin: s = 0.0, {_REDUCTION}", "margin, reduction")
+_layer(
+    "TripletMarginLoss",
+    f"margin: s = 1.0, p: s = 2.0, eps: s = 1e-06, swap: b = False, {_REDUCTION}",
+    "margin, p, eps, swap, reduction=reduction",
+)
 _layer("CosineSimilarity", "dim: i = 1, eps: s = 1e-08", "dim, eps")
 _layer("PairwiseDistance", "p: s = 2.0, eps: s = 1e-06, keepdim: b = False", "p, eps, keepdim")
 

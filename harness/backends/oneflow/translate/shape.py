@@ -22,8 +22,8 @@ op("permute", form("input: T, *dims", "oneflow.permute(input, dims)"))
 op("t", form("input: T", "oneflow.t(input)"))
 op(
     "expand",
-    form("input: T, *size", "oneflow.expand(input, *size)"),
-    form("input: T, size: I, *, implicit: b = False", "oneflow.expand(input, *size)"),
+    form("input: T, *size", "oneflow.expand(input, size)"),
+    form("input: T, size: I, *, implicit: b = False", "oneflow.expand(input, size)"),
 )
 op(
     "broadcast_to",
