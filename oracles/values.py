@@ -118,8 +118,7 @@ def _discrete(e: Array, a: Array, dtype: str, grade: Grade, policy: Policy, twin
     special = next((name for name in doubted if name in grade.special), "")
     if special and not policy.judges(special):
         return None
-    whole_e, whole_a = e.astype(object), a.astype(object)
-    gap = np.where(differs, np.abs(whole_e.astype(np.float64) - whole_a.astype(np.float64)), -1.0)
+    gap = np.where(differs, np.abs(e.astype(np.float64) - a.astype(np.float64)), -1.0)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(gap)), e.shape))
     return Difference(
         index,
