@@ -45,7 +45,10 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Which drawn case led to an entry, and when; `date` is ISO, all of it may be unknown for hand-written entries."""
+    """Which drawn case led to an entry, and when; `date` is ISO, `nodes` counts the operators before minimization.
+
+    All of it may be unknown for hand-written entries.
+    """
 
     generator: str = ""
     profile: str = ""
@@ -53,6 +56,7 @@ class Found:
     index: int | None = None
     fxdiff: str = ""
     date: str = ""
+    nodes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -293,7 +297,7 @@ def _read_signature(table: _Table) -> Signature:
 
 
 def _read_found(table: _Table) -> Found:
-    kinds = {"seed": int, "index": int}
+    kinds = {"seed": int, "index": int, "nodes": int}
     values = {item.name: table.get(item.name, kinds.get(item.name, str)) for item in dataclasses.fields(Found) if item.name in table.data}
     return Found(**values)
 

@@ -72,6 +72,7 @@ class Finding:
     executions: int = 0
     victim: Case | None = None
     features: frozenset[str] = field(default_factory=frozenset)  # of the guilty node as it was drawn
+    drawn: int = 0  # how many operators the disagreeing program had before it was minimized
 
     @property
     def case(self) -> Case:
@@ -167,7 +168,9 @@ class Investigator:
                 return self._culprit(start, target, evaluation.served.get(target.name, ()))
             return Dropped(f"did not come back in {2 * self.effort.confirmations} fresh workers")
         evidence, (hits, runs) = confirmed
-        return self._narrow(evidence, target, flaky=hits < runs, recheck=isinstance(explained, Explained))
+        result = self._narrow(evidence, target, flaky=hits < runs, recheck=isinstance(explained, Explained))
+        drawn = len(evaluation.case.program.operators)
+        return dataclasses.replace(result, drawn=drawn) if isinstance(result, Finding) else result
 
     def _patience(self, verdict: Verdict) -> float:
         return TIMEOUT_PATIENCE if verdict.kind is Kind.TIMEOUT else 1.0

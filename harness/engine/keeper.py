@@ -88,6 +88,7 @@ class FindingKeeper:
                 index=origin.index if origin else None,
                 fxdiff=_own_version(),
                 date=datetime.date.today().isoformat(),
+                nodes=finding.drawn or None,
             ),
             victim=finding.victim,
         )
