@@ -1,7 +1,7 @@
 """One torch-dialect module for several bindings of a case's symbols, from the modules imported for each.
 
 The static modules must agree op by op. Where a dim differs it becomes `?`; where an integer constant differs it is
-computed from the dynamic dim of an argument, by the straight line through its values. So the result is right for
+computed from the dynamic dim of an argument, by a straight line or a product through its values. So the result is right for
 exactly the bindings at hand, which are all that will run, and costs a fraction of tracing with symbolic shapes.
 """
 
@@ -88,7 +88,13 @@ def _computed(constants: Sequence[re.Match[str]], carriers: Sequence[_Carrier]) 
     for carrier in carriers:
         line = _line_through(carrier.sizes, values)
         if line is not None:
-            return [indent + text + location for text in _arithmetic(name, carrier, *line)]
+            steps = [("mul", line[0]), ("add", line[1])]
+        else:
+            inverse = _line_through(values, carrier.sizes)
+            if inverse is None:
+                continue
+            steps = [("add", -inverse[1]), ("floordiv", inverse[0])]
+        return [indent + text + location for text in _arithmetic(name, carrier, steps)]
     for left, right in itertools.combinations_with_replacement(carriers, 2):
         if all(a * b == value for a, b, value in zip(left.sizes, right.sizes, values, strict=True)):
             return [indent + text + location for text in _product(name, left, right)]
@@ -97,20 +103,21 @@ def _computed(constants: Sequence[re.Match[str]], carriers: Sequence[_Carrier]) 
 
 def _line_through(sizes: tuple[int, ...], values: tuple[int, ...]) -> tuple[int, int] | None:
     """Slope and offset with `values = slope * sizes + offset`, if there is an integer line."""
-    other = next(index for index, size in enumerate(sizes) if size != sizes[0])
+    other = next((index for index, size in enumerate(sizes) if size != sizes[0]), None)
+    if other is None:
+        return None
     slope, remainder = divmod(values[other] - values[0], sizes[other] - sizes[0])
     offset = values[0] - slope * sizes[0]
     fits = remainder == 0 and all(slope * size + offset == value for size, value in zip(sizes, values, strict=True))
     return (slope, offset) if fits and slope != 0 else None
 
 
-def _arithmetic(name: str, carrier: _Carrier, slope: int, offset: int) -> list[str]:
-    steps = [("mul", slope)] if slope != 1 else []
-    steps += [("add", offset)] if offset != 0 else []
+def _arithmetic(name: str, carrier: _Carrier, steps: Sequence[tuple[str, int]]) -> list[str]:
+    needed = [(operation, amount) for operation, amount in steps if amount != (0 if operation == "add" else 1)]
     # Names of our own carry the constant's, so that they are unique.
-    values = [f"%size_{name[1:]}_{number}" for number in range(len(steps))] + [name]
+    values = [f"%size_{name[1:]}_{number}" for number in range(len(needed))] + [name]
     lines = _size(values[0], carrier)
-    for number, (operation, amount) in enumerate(steps):
+    for number, (operation, amount) in enumerate(needed):
         lines.append(_constant(f"{values[number]}_by", amount))
         lines.append(_binary(values[number + 1], operation, values[number], f"{values[number]}_by"))
     return lines
