@@ -67,7 +67,10 @@ class _Recorder:
 def capture(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, dynamic_shapes: Any = None, mode: str = "fwd"
 ) -> tuple[Case, ...]:
-    """One case for each graph, in the order in which they run; raises CaptureError where Dynamo or a Program cannot follow."""
+    """One case for each graph, in the order in which they run; what Python runs between graphs is in none of them.
+
+    Raises CaptureError where Dynamo or a Program cannot follow.
+    """
     own, own_args, own_kwargs = private_copy(module, args, kwargs)
     signature = inspect.signature(module.forward)
     leaves = pytree.tree_leaves((own_args, own_kwargs))
@@ -84,8 +87,8 @@ def capture(
     torch._dynamo.reset()
     try:
         compiled = torch.compile(own, backend=recorder, dynamic=None if dynamic_shapes is not None else False)
-        # Without allow_rnn, Dynamo leaves LSTM and its kin to Python.
-        with torch.set_grad_enabled(mode != "fwd"), torch._dynamo.config.patch(allow_rnn=True):
+        # Without these, Dynamo leaves LSTM and its kin, and operators such as masked_select, to Python.
+        with torch.set_grad_enabled(mode != "fwd"), torch._dynamo.config.patch(allow_rnn=True, capture_dynamic_output_shape_ops=True):
             result = compiled(*own_args, **own_kwargs)
     except CaptureError:
         raise

@@ -167,9 +167,8 @@ class GraphReader:
         if target not in self.lifted:
             value = _attribute(self.owner, target)
             if not isinstance(value, torch.Tensor):
-                raise CaptureError(
-                    f"the attribute {target!r} is a {type(value).__name__}: control flow or another graph, which is not captured"
-                )
+                users = ", ".join(sorted(str(user.target) for user in node.users)) or "nothing"
+                raise CaptureError(f"{users} calls {target!r}, a {type(value).__name__}, which a Program cannot hold")
             role, fqn = self.roles.get(id(value), ("constant", target))
             name = self.lifted[target] = self._fresh(fqn.replace(".", "_"))
             self.held.append((name, Source(role, name, value, fqn)))

@@ -27,7 +27,8 @@ class Sizes:
         if key not in self.names:
             name = self.names[key] = f"s{len(self.names)}"
             self.binding[name] = value
-            self.ranges[name] = (int(getattr(dim, "min", 0)), min(int(getattr(dim, "max", UNBOUNDED)), UNBOUNDED))
+            low, high = getattr(dim, "min", None), getattr(dim, "max", None)
+            self.ranges[name] = (low if isinstance(low, int) else 0, min(high, UNBOUNDED) if isinstance(high, int) else UNBOUNDED)
         return Sym(self.names[key])
 
     def dim(self, size: int | Sym | torch.SymInt) -> Dim:
