@@ -124,7 +124,7 @@ class Campaign:
         return (number for number in numbers if number not in self.settings.skip)
 
     def _take(self) -> int | None:
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        if self._is_late():
             self.stop("the time budget is spent")
         if self._stop.is_set():
             return None
@@ -135,7 +135,9 @@ class Campaign:
         try:
             runner = self._runner(slot)
             evaluator = Evaluator(runner, policy=self.settings.policy, options=self.settings.options)
-            investigator = Investigator(evaluator, runner, self.known, self.settings.effort, stopped=self._is_interrupted)
+            investigator = Investigator(
+                evaluator, runner, self.known, self.settings.effort, stopped=self._is_interrupted, deadline=self._deadline
+            )
             while (index := self._take()) is not None:
                 self._tell(events.CaseStarted(index))
                 self._one(index, evaluator, runner, investigator)
@@ -231,6 +233,9 @@ class Campaign:
             if isinstance(explained, Explained) and not self._recheck(explained.bug):
                 self._hit(dispute, explained.bug)
                 return
+            if self._is_late():
+                self._drop(dispute, f"{events.NOT_INVESTIGATED}: the time budget is spent")
+                return
             index, case, target, kind = dispute.index, dispute.evaluation.id, dispute.target.name, dispute.verdict.kind.value
             self._tell(events.Investigating(index, case, target, kind))
             result = investigator.investigate(dispute.evaluation, dispute.target, dispute.verdict, explained)
@@ -305,8 +310,6 @@ class Campaign:
         while (dispute := self._next_deferred(only_free)) is not None:
             if self._is_interrupted():
                 self._drop(dispute, f"{events.NOT_INVESTIGATED}: interrupted")
-            elif self._deadline is not None and time.monotonic() >= self._deadline:
-                self._out_of_time(dispute, investigator)
             elif only_free:
                 self._handle(dispute, investigator)
             else:
@@ -319,12 +322,8 @@ class Campaign:
                     return self._deferred.pop(position)
         return None
 
-    def _out_of_time(self, dispute: _Dispute, investigator: Investigator) -> None:
-        explained = investigator.explain(dispute.evaluation, dispute.target, dispute.verdict)
-        if isinstance(explained, Explained):
-            self._hit(dispute, explained.bug)
-        else:
-            self._drop(dispute, f"{events.NOT_INVESTIGATED}: the time budget is spent")
+    def _is_late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
 
     def _is_interrupted(self) -> bool:
         return self._stop.is_set() and self._reason == INTERRUPTED

@@ -135,7 +135,8 @@ class Checker:
         for graph, case in enumerate(cases):
             for variant, specs in _variants(case, self._targets):
                 self._tell(f"{name}: graph {graph + 1} of {len(cases)} on {', '.join(spec.name for spec in specs)}")
-                evaluation = self._evaluator.evaluate(variant, specs)
+                # Fresh workers: what an earlier module broke in its process must not look like this one's fault.
+                evaluation = self._evaluator.evaluate(variant, specs, fresh=True)
                 if not evaluation.valid:
                     rejected = rejected or _at(evaluation.reference)
                     continue

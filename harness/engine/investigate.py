@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -30,6 +31,7 @@ FLAKY_TRIES = 6
 # How often a later case is run after the one that may have broken the process: not every access hits the damage.
 VICTIM_RUNS = 8
 REPEATED_CALLS = 3
+LAST_SECONDS = 5.0
 USERS_ROUTE = {"route": "export"}
 
 
@@ -109,7 +111,8 @@ class Interrupted(Exception):
 class Investigator:
     """Turns disagreements into findings; one per thread, sharing what is known.
 
-    `stopped` is asked before every run of a candidate; once it says yes, Interrupted is raised.
+    `stopped` is asked before every run of a candidate; once it says yes, Interrupted is raised. Minimization ends soon
+    after `deadline` (on time.monotonic's clock), with what it has by then.
     """
 
     def __init__(
@@ -120,12 +123,14 @@ class Investigator:
         effort: Effort,
         *,
         stopped: Callable[[], bool] = lambda: False,
+        deadline: float | None = None,
     ) -> None:
         self.evaluator = evaluator
         self.runner = runner
         self.known = known
         self.effort = effort
         self._stopped = stopped
+        self._deadline = deadline
 
     def explain(self, evaluation: Evaluation, target: TargetSpec, verdict: Verdict) -> Explained | Evidence | None:
         """The known bug behind a disagreement, or what still shows once known triggers are neutralized.
@@ -189,6 +194,12 @@ class Investigator:
         self._check()
         return self.evaluator.evidence(case, target, verdict, fresh=fresh, patience=patience, options=options)
 
+    def _seconds(self) -> float:
+        """How long a reduction may take: less towards the end of the run, but never too little for the first steps."""
+        if self._deadline is None:
+            return self.effort.seconds
+        return min(self.effort.seconds, max(LAST_SECONDS, self._deadline - time.monotonic()))
+
     def _check(self) -> None:
         if self._stopped():
             raise Interrupted
@@ -236,7 +247,7 @@ class Investigator:
         complete, count = True, 0
         if self.effort.minimize:
             literal = literal_case(case)
-            reduction = reduce_case(literal, traces, shows, max_executions=self.effort.max_executions, seconds=self.effort.seconds)
+            reduction = reduce_case(literal, traces, shows, max_executions=self.effort.max_executions, seconds=self._seconds())
             case, complete, count = plain_names(reduction.case), reduction.complete, reduction.executions
         final = self._confirm(literal_case(case), target, verdict)
         if final is None:
@@ -266,8 +277,8 @@ class Investigator:
 
     def _operator(self, evidence: Evidence) -> str:
         """The canonical operator of a minimized case: its only one, or all of them joined."""
-        names = [name for name in operators_of(evidence.case).values() if name != "getitem"]
-        return "+".join(dict.fromkeys(names)) or "identity"
+        names = list(dict.fromkeys(operators_of(evidence.case).values()))
+        return "+".join([name for name in names if name != "getitem"] or names) or "identity"
 
     def _drawn_as(self, evidence: Evidence, node: str | None) -> tuple[str, frozenset[str]]:
         if node is None:
@@ -318,7 +329,7 @@ class Investigator:
         location = locate(case, traces, shows) if len(case.program.operators) > 1 else None
         if location is not None:
             case, traces = location.case, location.traces
-        reduction = reduce_case(case, traces, shows, max_executions=self.effort.max_executions, seconds=self.effort.seconds)
+        reduction = reduce_case(case, traces, shows, max_executions=self.effort.max_executions, seconds=self._seconds())
         runs = [outcome_after(reduction.case) for _ in range(self.effort.confirmations)]
         kept = [run for run in runs if run is not None]
         if not kept:

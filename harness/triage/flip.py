@@ -32,16 +32,13 @@ def needed_features(case: Case, features: tuple[str, ...], probe: Callable[[Case
     kept: list[str] = []
     budget = MAX_FLIPS
     for feature in features:
-        answers: list[bool] = []
+        answers: list[bool | None] = []
         for flipped in _flips(case, feature):
             if budget == 0 or True in answers:
                 break
             budget -= 1
-            answer = probe(flipped)
-            if answer is not None:
-                answers.append(answer)
-        flippable = feature == "empty" or feature.startswith("rank:") or "=" in feature
-        if not flippable or (answers and True not in answers):
+            answers.append(probe(flipped))
+        if not answers or (False in answers and True not in answers):
             kept.append(feature)
     return tuple(kept)
 
