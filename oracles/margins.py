@@ -199,8 +199,12 @@ def writes_twice(operands: Operands) -> bool:
             return False
         arrays = np.broadcast_arrays(*(t.array() for t in indices))
         rows = np.stack([array.reshape(-1) for array in arrays], axis=1)
-        mixed = bool((rows < 0).any() and (rows >= 0).any())
-        return mixed or len(np.unique(rows, axis=0)) < len(rows)
+        sizes = _indexed_sizes(operands)
+        if sizes is not None:
+            rows = rows % np.array(sizes)
+        elif (rows < 0).any() and (rows >= 0).any():
+            return True  # -1 and 4 may be one place
+        return len(np.unique(rows, axis=0)) < len(rows)
     if not indices:
         return False
     array = indices[0].array()
@@ -208,6 +212,18 @@ def writes_twice(operands: Operands) -> bool:
         dim = operands.argument(1, "dim")
         return bool((np.diff(np.sort(array, axis=dim), axis=dim) == 0).any()) if isinstance(dim, int) else True
     return len(np.unique(array)) < array.size
+
+
+def _indexed_sizes(operands: Operands) -> tuple[int, ...] | None:
+    """The sizes of the dims that index tensors index; None where other indices make it hard to say, or a dim is empty."""
+    index = operands.argument(1, "indices")
+    found = index if isinstance(index, tuple | list) else (index,)
+    plain = all(isinstance(item, slice) or (isinstance(item, Tensor) and DTYPES[item.dtype].kind in ("int", "uint")) for item in found)
+    target = operands.tensors[0] if operands.tensors else None
+    if not plain or target is None or len(found) > len(target.shape):
+        return None
+    sizes = tuple(target.shape[dim] for dim, item in enumerate(found) if isinstance(item, Tensor))
+    return sizes if all(sizes) else None
 
 
 def _index_tensors(operands: Operands) -> list[Tensor]:

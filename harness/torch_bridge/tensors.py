@@ -185,6 +185,8 @@ def from_torch(value: object, *, layout: bool = False) -> Value:
     if isinstance(value, slice):
         return slice(*(from_torch(part, layout=layout) for part in (value.start, value.stop, value.step)))
     if isinstance(value, torch.dtype):
+        if value not in DTYPE_NAMES:
+            raise Unrepresentable(f"the dtype {value} is none of those that a tensor of a Program may have")
         return DType(str(value).removeprefix("torch."))
     if isinstance(value, torch.device):
         return Device(str(value))

@@ -14,7 +14,12 @@ def _sized(a: SimpleNamespace) -> Expr:
     return Invocation(f"oneflow.{a.op}", (a.size,), {} if a.dtype is None else {"dtype": a.dtype})
 
 
+def _from_data(a: SimpleNamespace) -> Expr:
+    return call("oneflow.tensor", a.data, dtype=a.dtype)
+
+
 op("zeros ones", form(f"*size, out=None, {_HOW}", _sized))
+op("tensor", form("data, *, dtype: D = None, device=None, requires_grad=False, pin_memory=False", _from_data))
 op("full", form(f"size: I, fill_value: s, *, out=None, {_HOW}", lambda a: call("oneflow.full", a.size, a.fill_value, dtype=a.dtype)))
 op("zeros_like ones_like", form(f"input: T, *, {_HOW}, memory_format=None", lambda a: call(f"oneflow.{a.op}", a.input, dtype=a.dtype)))
 op(

@@ -7,7 +7,12 @@ from types import SimpleNamespace
 from harness.backends.oneflow.translate.plan import Expr, Invocation
 from harness.backends.oneflow.translate.registry import call, form, op, rank, refuse
 
-op("view", form("input: T, *size", "input.view(size)"), form("input: T, dtype: D", "input.view(dtype)"))
+
+def _view_as_dtype(a: SimpleNamespace) -> Expr:
+    raise refuse("view", f"dtype={a.dtype}")
+
+
+op("view", form("input: T, *size", "input.view(size)"), form("input: T, dtype: D", _view_as_dtype))
 op("reshape", form("input: T, *shape", "oneflow.reshape(input, shape)"))
 op("view_as reshape_as expand_as type_as", form("input: T, other: T", "input.{}(other)"))
 op("flatten", form("input: T, start_dim: i = 0, end_dim: i = -1", "oneflow.flatten(input, start_dim, end_dim)"))
