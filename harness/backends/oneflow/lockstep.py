@@ -10,7 +10,7 @@ from typing import Any
 from harness.backends.oneflow import session
 from harness.backends.oneflow.errors import OneFlowUnsupported
 from harness.backends.oneflow.execute import execute
-from harness.backends.oneflow.operands import Source, arguments, has_tensor, state_operands
+from harness.backends.oneflow.operands import Source, arguments, is_structural, state_operands
 from harness.backends.oneflow.refusals import judge
 from harness.backends.oneflow.translate import Plan, translate
 from harness.backends.oneflow.translate.plan import render_plan
@@ -21,7 +21,7 @@ from harness.model.case import Case
 from harness.model.codec import from_wire
 from harness.model.outcome import Job, NodeResult, NodeTrace, Outcome, Status
 from harness.model.program import Node, TensorSpec
-from harness.model.values import Ref, Tensor, Value
+from harness.model.values import Ref, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +97,6 @@ def plan_node(case: Case, node: Node, trace: NodeTrace) -> Step:
     except OneFlowUnsupported as error:
         return Step(node, trace, refusal=str(error))
     return Step(node, trace, plan, {**bound.sources, **sources})
-
-
-def is_structural(node: Node, trace: NodeTrace) -> bool:
-    """Whether the node only picks from a container or computes with Python numbers, which is Python's work."""
-    if node.op != "call_function" or not node.target.startswith("operator."):
-        return False
-    if node.target == "operator.getitem":
-        return not isinstance(trace.args[0], Tensor)
-    return not has_tensor(trace.args)
 
 
 class _Twins:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.backends.oneflow.translate.plan import Expr, Operand
 from harness.errors import HarnessError
+from harness.model.outcome import NodeTrace
 from harness.model.program import Node
-from harness.model.values import Ref, Tensor, Value, leaves, map_leaves
+from harness.model.values import Ref, Tensor, Value, leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,13 @@ def state_operands(state: Mapping[str, Tensor], module: str) -> tuple[dict[str, 
     return operands, sources
 
 
-def map_tensors(value: Value, function: Callable[[Tensor], Expr]) -> Expr:
-    """`value` with `function` applied to each tensor."""
-    return map_leaves(value, lambda leaf: function(leaf) if isinstance(leaf, Tensor) else leaf)
-
-
-def has_tensor(value: Value) -> bool:
-    """Whether any leaf of `value` is a tensor."""
-    return any(isinstance(leaf, Tensor) for _, leaf in leaves(value))
+def is_structural(node: Node, trace: NodeTrace) -> bool:
+    """Whether the node only picks from a container or computes with Python numbers, which is Python's work."""
+    if node.op != "call_function" or not node.target.startswith("operator."):
+        return False
+    if node.target == "operator.getitem":
+        return not isinstance(trace.args[0], Tensor)
+    return not any(isinstance(leaf, Tensor) for _, leaf in leaves(trace.args))
 
 
 def _pairs(node: Node, templates: tuple[Value, ...], values: tuple[Value, ...]) -> list[tuple[Value, Value]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.backends.oneflow.errors import OneFlowUnsupported
-from harness.backends.oneflow.operands import Source, arguments, state_operands
+from harness.backends.oneflow.operands import Source, arguments, is_structural, state_operands
 from harness.backends.oneflow.translate import FLOW_DTYPES, translate
 from harness.backends.oneflow.translate.plan import render, render_plan
 from harness.model.case import Case
 from harness.model.dtypes import widen
 from harness.model.outcome import NodeTrace
 from harness.model.program import Node
-from harness.model.values import Tensor, contiguous_strides, storage_size
+from harness.model.values import Ref, Tensor, contiguous_strides, storage_size
 
 
 def render_call(node: Node, trace: NodeTrace, *, case: Case | None = None, result: str = "result") -> str:
@@ -34,6 +36,31 @@ def call_tensors(node: Node, trace: NodeTrace, *, case: Case | None = None) -> d
     if node.op == "call_module" and case is not None:
         sources.update(state_operands(case.module_state(node.target), node.target)[1])
     return sources
+
+
+def render_unit(case: Case, traces: Sequence[NodeTrace]) -> tuple[dict[str, Source], str]:
+    """Source for nodes that share storage, in order, each leaving its value in a variable of its name; and the tensors from outside.
+
+    Raises OneFlowUnsupported where a node has no translation.
+    """
+    outside: dict[str, Source] = {}
+    lines: list[str] = []
+    done: set[str] = set()
+    for trace in traces:
+        node = case.program.node(trace.name)
+        if is_structural(node, trace):
+            if isinstance(node.args[0], Ref) and node.args[0].node in done:
+                lines.append(f"{node.name} = {node.args[0].node}[{trace.args[1]!r}]")
+                done.add(node.name)
+            continue
+        for name, source in call_tensors(node, trace, case=case).items():
+            if source.node not in done:
+                outside.setdefault(name, source)
+            elif source.path:
+                lines.append(f"{name} = {source.node}{''.join(f'[{step!r}]' for step in source.path)}")
+        lines.append(render_call(node, trace, case=case, result=node.name))
+        done.add(node.name)
+    return outside, "\n".join(lines)
 
 
 def render_tensor(name: str, tensor: Tensor) -> str:

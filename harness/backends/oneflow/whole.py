@@ -132,7 +132,10 @@ class _Call:
         self._expect_tensors(node)
         args, kwargs = self._lookup(node.args), self._lookup(dict(node.kwargs))
         if node.op == "call_function" and node.target.startswith("operator.") and not self._needs_oneflow(node, args):
-            return getattr(operator, node.target.removeprefix("operator."))(*args, **kwargs)
+            try:
+                return getattr(operator, node.target.removeprefix("operator."))(*args, **kwargs)
+            except (TypeError, LookupError) as error:  # OneFlow returned another structure than PyTorch
+                raise _Stopped(Status.ERROR, node.name, self._call, f"{type(error).__name__}: {error}") from error
         operands: dict[str, Any] = {}
         try:
             plan = self._plan(node, args, kwargs, operands)

@@ -66,7 +66,8 @@ _layer(
     "normalized_shape, eps, elementwise_affine",
 )
 _layer("GroupNorm", "num_groups: i, num_channels: i, eps: s = 1e-05, affine: b = True", "num_groups, num_channels, eps, affine")
-_layer("RMSNorm", "normalized_shape: I, eps: s = None, elementwise_affine: b = True", "normalized_shape, eps, elementwise_affine")
+# PyTorch's default is the machine epsilon of the input's dtype, which OneFlow cannot be asked for.
+_layer("RMSNorm", "normalized_shape: I, eps: s, elementwise_affine: b = True", "normalized_shape, eps, elementwise_affine")
 _layer(
     "Embedding",
     "num_embeddings: i, embedding_dim: i, padding_idx: i = None, max_norm=None, norm_type: s = 2.0, scale_grad_by_freq: b = False,"
