@@ -31,8 +31,11 @@ _BY_VERB: Mapping[str, Mapping[str, str]] = {
     },
     "check": {**_SHARED, "targets": "targets", "corpus": "corpus"},
     "replay": {**_SHARED, "corpus": "corpus"},
+    "show": {"corpus": "corpus"},
+    "minimize": {**{name: option for name, option in _SHARED.items() if option != "required"}, "corpus": "corpus"},
+    "export": {"corpus": "corpus"},
 }
-_CORPUS_VERBS = ("list", "show", "add", "check", "prune", "update")
+_CORPUS_VERBS = ("list", "show", "add", "link", "check", "prune", "update")
 
 
 def load_configuration(path: Path | None) -> Loaded:

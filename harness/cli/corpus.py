@@ -1,18 +1,15 @@
-"""`fxdiff corpus`: list, show, add, check, prune, update."""
+"""`fxdiff corpus`: list, show, add, link, check, prune, update."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.exit_codes import ExitCode, epilog
-
-if TYPE_CHECKING:
-    from harness.corpus.entry import Entry
 
 _FOLDER = click.option("--corpus", type=click.Path(path_type=Path), default=Path("corpus"), show_default=True, help="The corpus folder.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -32,11 +29,12 @@ def list_command(corpus: Path, as_json: bool) -> int:
     from rich.markup import escape
     from rich.table import Table
 
+    from harness.cli.show import summary_data
     from harness.corpus.store import Corpus
 
     entries = Corpus(corpus).entries()
     if as_json:
-        click.echo(json.dumps([_plain(entry) for entry in entries], indent=2))
+        click.echo(json.dumps([summary_data(entry) for entry in entries], indent=2))
         return 0
     table = Table(box=None, pad_edge=False)
     for heading in ("entry", "status", "severity", "kind", "title"):
@@ -55,35 +53,43 @@ def list_command(corpus: Path, as_json: bool) -> int:
 @_JSON
 def show_command(entry: str, corpus: Path, as_json: bool) -> int:
     """What disagreed, the program, what it needs, and how to run it."""
-    from rich.console import Console
-    from rich.markup import escape
-
+    from harness.cli.show import show_entry
     from harness.corpus.store import Corpus
-    from harness.reproducers.source import case_source
 
-    found = Corpus(corpus).find(entry)
-    if as_json:
-        click.echo(json.dumps(_plain(found), indent=2))
-        return 0
-    out = Console()
-    out.print(f"[bold]{escape(found.slug)}[/]  {found.status}, {found.severity.name.lower().replace('_', ' ')}", highlight=False)
-    out.print(escape(found.title), highlight=False, soft_wrap=True)
-    if found.verdict is not None:
-        out.print(f"\n{escape(found.verdict.message)}", highlight=False, soft_wrap=True)
-    call = found.verdict.call or 0 if found.verdict is not None else 0
-    out.print("\n" + escape(case_source(found.case, call=call)), highlight=False, soft_wrap=True)
-    needs = ", ".join(found.signature.trigger) or "nothing special"
-    out.print(f"needs: {escape(needs)}", highlight=False, soft_wrap=True)
-    out.print(f"reproduced: {found.reproduced[0]} of {found.reproduced[1]}", highlight=False)
-    versions = ", ".join(f"{name} {version}" for name, version in found.expectation.versions.items())
-    out.print(f"with: {escape(versions)} on {found.expectation.platform}", highlight=False, soft_wrap=True)
-    if found.upstream:
-        out.print(f"upstream: {escape(found.upstream)}", highlight=False, soft_wrap=True)
-    if found.path is not None:
-        out.print(f"\nfxdiff replay {escape(str(found.path))}", highlight=False, soft_wrap=True)
-        if found.repro is not None:
-            out.print(f"{escape(str(found.path / 'repro.py'))}  imports only the target; exits 1 while the bug exists", soft_wrap=True)
+    show_entry(Corpus(corpus).find(entry), as_json=as_json)
     return 0
+
+
+@corpus_command.command("link")
+@click.argument("entry")
+@click.argument("url", required=False)
+@_FOLDER
+@click.option("--remove", is_flag=True, help="Take the link away.")
+def link_command(entry: str, url: str | None, corpus: Path, remove: bool) -> int:
+    """Say where an entry was reported: a URL, or OWNER/REPOSITORY#NUMBER on GitHub."""
+    from harness.cli.locating import locate_entry
+    from harness.corpus.store import Corpus
+    from harness.errors import UsageError
+
+    if remove == (url is not None):
+        raise UsageError("give a URL, or --remove")
+    found = locate_entry(entry, corpus)
+    assert found.path is not None
+    path = Corpus(found.path.parent).update(dataclasses.replace(found, upstream=issue_url(url) if url is not None else ""))
+    click.echo(f"{path}: {'no link' if url is None else issue_url(url)}")
+    return 0
+
+
+def issue_url(text: str) -> str:
+    """The address of an issue; raises UsageError for what is none."""
+    from harness.errors import UsageError
+
+    short = re.fullmatch(r"([\w.-]+/[\w.-]+)#(\d+)", text)
+    if short is not None:
+        return f"https://github.com/{short[1]}/issues/{short[2]}"
+    if re.fullmatch(r"https?://[^\s/]+/\S+", text) is None:
+        raise UsageError(f"{text!r} is no link: give https://... or OWNER/REPOSITORY#NUMBER")
+    return text
 
 
 @corpus_command.command("add")
@@ -233,20 +239,3 @@ def update_command(entries: tuple[str, ...], corpus: Path, imports: tuple[str, .
     finally:
         session.close()
     return int(ExitCode.NEW_FINDING if stuck else ExitCode.NOTHING_NEW)
-
-
-def _plain(entry: Entry) -> dict[str, object]:
-    return {
-        "entry": entry.slug,
-        "id": entry.id,
-        "status": entry.status,
-        "severity": entry.severity.name.lower(),
-        "target": entry.target,
-        "kind": entry.signature.kind.value,
-        "operator": entry.signature.operator,
-        "trigger": list(entry.signature.trigger),
-        "title": entry.title,
-        "upstream": entry.upstream,
-        "reproduced": list(entry.reproduced),
-        "path": str(entry.path) if entry.path is not None else "",
-    }

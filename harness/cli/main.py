@@ -20,6 +20,9 @@ _VERBS = {
     "fuzz": ("harness.cli.fuzz", "fuzz_command", "Draw cases, run them on every target, and keep what disagrees."),
     "check": ("harness.cli.check", "check_command", "Run your own modules on every target and say where they disagree."),
     "replay": ("harness.cli.replay", "replay_command", "Run entries of a corpus, findings or case files again."),
+    "show": ("harness.cli.show", "show_command", "Explain one finding: what disagreed, where, and how to run it."),
+    "minimize": ("harness.cli.minimize", "minimize_command", "Shrink a finding further, or make findings of a case file."),
+    "export": ("harness.cli.export", "export_command", "Write a finding as a script, an issue, or a test."),
     "corpus": ("harness.cli.corpus", "corpus_command", "Look after the entries of a corpus."),
     "doctor": ("harness.cli.doctor", "doctor_command", "Say what is installed, what is missing, and how to mend it."),
 }

@@ -1,4 +1,4 @@
-"""`fxdiff replay`: run entries, findings or the whole corpus again."""
+"""`fxdiff replay`: run entries, findings, case files or the whole corpus again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from harness.cli.exit_codes import ExitCode, epilog
 from harness.cli.parameters import Duration, Megabytes
 
 if TYPE_CHECKING:
+    from harness.cli.locating import Bare
     from harness.corpus.entry import Entry
-    from harness.engine.replay import Replay
+    from harness.engine.replay import CaseReplay, Replay
 
 
 @click.command(epilog=epilog())
@@ -40,27 +41,34 @@ def replay_command(
 ) -> int:
     """Run entries again: FIXED, STILL FAILS, CHANGED, REFUSES, REFERENCE CHANGED or CANNOT RUN.
 
-    ENTRY is a folder, a folder's name, or the unique beginning of an id; without any, the whole corpus. Exit code 1
-    where an entry no longer behaves as its status says.
+    ENTRY is a folder or a file in it, a name, or the unique beginning of an id, of the corpus or of an earlier run;
+    without any, the whole corpus. A case file without an entry runs on every target asked for and says DISAGREES,
+    AGREES, REFUSES or CANNOT RUN. Exit code 1 where an entry no longer behaves as its status says, or a case disagrees.
     """
     from harness.backends.protocol import target as spec_of
+    from harness.backends.protocol import targets as all_targets
     from harness.cli.configured import configuration, policy_of
+    from harness.cli.locating import Bare, locate
     from harness.cli.session import Session, consoles, load_plugins
     from harness.corpus.store import Corpus
     from harness.engine.evaluate import Evaluator
-    from harness.engine.replay import Replay, State, replay_entry
+    from harness.engine.replay import Replay, State, replay_case, replay_entry
     from harness.errors import UsageError
 
     load_plugins(imports)
     store = Corpus(corpus)
-    chosen: Sequence[Entry] = [store.find(text) for text in entries] if entries else store.entries()
-    chosen = [entry for entry in chosen if not only or entry.target in only]
-    if not chosen:
+    found: Sequence[Entry | Bare] = [locate(text, corpus) for text in entries] if entries else store.entries()
+    bare = [each for each in found if isinstance(each, Bare)]
+    chosen = [each for each in found if not isinstance(each, Bare) and (not only or each.target in only)]
+    if not chosen and not bare:
         raise UsageError(f"no entries to replay in {corpus}" if not entries else "no entry is of the targets asked for")
     names = list(dict.fromkeys(spec_of(entry.target).name for entry in chosen))
+    if bare:
+        names = list(dict.fromkeys([*names, *(only or [spec.name for spec in all_targets() if spec.default])]))
     session = Session.open(names, required=required, case_seconds=case_timeout, memory_mb=memory_limit)
     out, _ = consoles(no_color=no_color)
     results: list[Replay] = []
+    cases: list[tuple[Bare, CaseReplay]] = []
     try:
         runner = session.runner(0)
         evaluator = Evaluator(runner, policy=policy_of(configuration()), want=("trace",))
@@ -71,15 +79,23 @@ def replay_command(
                 results.append(replay_entry(entry, spec_of(entry.target), evaluator, runner))
             if not as_json:
                 _show(results[-1], out)
+        wanted = [spec for spec in session.targets if not only or spec.name in only]
+        for each in bare:
+            cases += [(each, ran) for ran in replay_case(each.case, wanted, evaluator)]
     finally:
         session.close()
     if as_json:
-        click.echo(json.dumps([_plain(result) for result in results], indent=2))
+        click.echo(json.dumps([_plain(result) for result in results] + [_plain_case(each, ran) for each, ran in cases], indent=2))
     else:
-        out.print(_count(results), highlight=False)
-    if not any(result.conclusive for result in results):
+        for each, ran in cases:
+            out.print(f"{ran.state:12} {each.path} on {ran.target}  {ran.message}", markup=False, highlight=False, soft_wrap=True)
+        for name, reason in session.missing.items() if bare else ():
+            out.print(f"{'CANNOT RUN':12} {name}  {reason}", markup=False, highlight=False, soft_wrap=True)
+        if results:
+            out.print(_count(results), highlight=False)
+    if not any(result.conclusive for result in results) and not any(ran.conclusive for _, ran in cases):
         return int(ExitCode.NOTHING_TESTED)
-    surprising = any(result.conclusive and not result.as_expected for result in results)
+    surprising = any(result.conclusive and not result.as_expected for result in results) or any(ran.disagrees for _, ran in cases)
     return int(ExitCode.NEW_FINDING if surprising else ExitCode.NOTHING_NEW)
 
 
@@ -103,6 +119,10 @@ def _plain(result: Replay) -> dict[str, object]:
         "as_expected": result.as_expected,
         "message": result.message,
     }
+
+
+def _plain_case(bare: Bare, ran: CaseReplay) -> dict[str, object]:
+    return {"case": str(bare.path), "target": ran.target, "state": ran.state, "message": ran.message}
 
 
 def _count(results: Sequence[Replay]) -> str:

@@ -21,6 +21,7 @@ from harness.reproducers.run import mlir_shows
 from harness.reproducers.source import case_source
 from harness.triage.features import dtype_class
 
+CUT_SHORT = "minimization was cut short"
 Prove = Callable[[Reproducer], "Proof"]
 
 
@@ -48,23 +49,28 @@ class FindingKeeper:
 
     def save(self, finding: Finding) -> Saved:
         """Render the reproducer, run it, and write the entry; a full or read-only disk is named, and the run goes on."""
-        entry = self.entry(finding)
-        note = _remarks(finding)
-        reproducer = render(entry)
-        proof = self._prove(reproducer)
-        mlir = reproducer.mlir if reproducer.mlir is not None and mlir_shows(reproducer.mlir) else None
-        entry = dataclasses.replace(entry, repro=reproducer.script or reproducer.replay, repro_mlir=mlir)
-        if not proof.shown:
-            note = "; ".join(filter(None, (note, f"its reproducer did not show it: {_last_line(proof.output)}")))
+        entry, proof = self.rendered(finding)
+        note = entry.notes
         source = case_source(finding.case, call=finding.verdict.call or 0)
         with self._lock:
             try:
-                path = str((self._proven if proof.shown else self._unproven).add(dataclasses.replace(entry, notes=note)))
+                path = str((self._proven if proof.shown else self._unproven).add(entry))
             except UsageError as error:
                 return Saved(entry.id, entry.slug, "", source, f"not saved: {error}")
             except OSError as error:
                 return Saved(entry.id, entry.slug, "", source, f"not saved: {error.strerror}")
         return Saved(entry.id, entry.slug, path if proof.shown else "", source, note)
+
+    def rendered(self, finding: Finding) -> tuple[Entry, Proof]:
+        """The finding as an entry with its reproducer, and what that one showed in a clean process."""
+        entry = self.entry(finding)
+        note = _remarks(finding)
+        reproducer = render(entry)
+        proof = self._prove(reproducer)
+        mlir = reproducer.mlir if reproducer.mlir is not None and mlir_shows(reproducer.mlir) else None
+        if not proof.shown:
+            note = "; ".join(filter(None, (note, f"its reproducer did not show it: {_last_line(proof.output)}")))
+        return dataclasses.replace(entry, repro=reproducer.script or reproducer.replay, repro_mlir=mlir, notes=note), proof
 
     def entry(self, finding: Finding) -> Entry:
         """The finding as an entry, its reproducer not yet rendered."""
@@ -117,7 +123,7 @@ def _remarks(finding: Finding) -> str:
     shown, runs = finding.reproduced
     remarks = [] if shown == runs else [f"flaky: {shown} of {runs} runs"]
     if not finding.complete:
-        remarks.append("minimization was cut short")
+        remarks.append(CUT_SHORT)
     if finding.victim is not None:
         remarks.append("the process survives this case and dies in a later one")
     return "; ".join(remarks)

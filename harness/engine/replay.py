@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.backends.protocol import TargetSpec
 from harness.corpus.entry import FIXED, OPEN, Entry
 from harness.engine.evaluate import Evaluator
 from harness.engine.investigate import TIMEOUT_PATIENCE, USERS_ROUTE, ReplayingRunner, after
+from harness.model.case import Case
 from harness.model.codec import to_wire
 from harness.model.outcome import Job, Outcome, Status
 from harness.model.verdict import Kind, Verdict
@@ -62,6 +64,46 @@ def replay_entry(entry: Entry, target: TargetSpec, evaluator: Evaluator, runner:
         if last.state is not State.FIXED:
             return last
     return last
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReplay:
+    """What one target did with a case of which nothing is expected."""
+
+    target: str
+    state: str
+    message: str
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether it is at odds with eager."""
+        return self.state == "DISAGREES"
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether it gave something to compare."""
+        return self.state in ("DISAGREES", "AGREES")
+
+
+def replay_case(case: Case, targets: Sequence[TargetSpec], evaluator: Evaluator) -> list[CaseReplay]:
+    """A case on every target: DISAGREES, AGREES, REFUSES or CANNOT RUN, each with a sentence."""
+    evaluation = evaluator.evaluate(case, targets)
+    if not evaluation.valid:
+        message = f"eager does not take the case: {evaluation.reference.message}"
+        return [CaseReplay(target.name, State.CANNOT_RUN.value, message) for target in targets]
+    found = []
+    for target in targets:
+        outcome, verdicts = evaluation.observed[target.name], evaluation.of(target.name)
+        if outcome.status in (Status.HARNESS_ERROR, Status.INCONCLUSIVE):
+            found.append(CaseReplay(target.name, State.CANNOT_RUN.value, outcome.message))
+        elif verdicts:
+            found += [CaseReplay(target.name, "DISAGREES", verdict.message) for verdict in verdicts]
+        elif outcome.status is Status.UNSUPPORTED or (outcome.nodes and all(each.status is Status.UNSUPPORTED for each in outcome.nodes)):
+            said = outcome.message or outcome.nodes[0].message
+            found.append(CaseReplay(target.name, State.REFUSES.value, said.split("\n")[0]))
+        else:
+            found.append(CaseReplay(target.name, "AGREES", "with eager"))
+    return found
 
 
 def _once(entry: Entry, target: TargetSpec, evaluator: Evaluator, runner: ReplayingRunner, against_stored: bool) -> Replay:

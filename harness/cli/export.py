@@ -1,0 +1,63 @@
+"""`fxdiff export`: a finding as a script, an issue, a pytest file, MLIR, or a test of the system's own suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.exit_codes import epilog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.corpus.entry import Entry
+
+FORMS = ("script", "issue", "pytest", "mlir", "e2e")
+
+
+@click.command("export", epilog=epilog())
+@click.argument("entry", metavar="ENTRY|FINDING")
+@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="What to make of it.")
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="File to write. [default: standard output]")
+@click.option("--corpus", type=click.Path(path_type=Path), default=Path("corpus"), show_default=True, help="Folder to look entries up in.")
+@click.option("--no-run", is_flag=True, help="Do not run the script in a clean process first.")
+def export_command(entry: str, form: str, output: Path | None, corpus: Path, no_run: bool) -> int:
+    """Write a finding in a form that somebody without fxdiff can use; what is exported was run first and shows the bug.
+
+    script: repro.py. issue: Markdown to paste, with a script of at most 40 lines. pytest: a file with one test that is
+    expected to fail. mlir: input for torch-mlir-opt under lit's RUN line. e2e: a test in the manner of torch-mlir's
+    end-to-end suite, or of OneFlow's unit tests.
+    """
+    from harness.cli.locating import locate_entry
+    from harness.errors import UsageError
+    from harness.exporting import export
+
+    found = locate_entry(entry, corpus)
+    made = export(found, form, shows=None if no_run else prover(found))
+    if output is None:
+        click.echo(made.text, nl=False)
+        return 0
+    try:
+        output.write_text(made.text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    click.echo(str(output), err=True)
+    return 0
+
+
+def prover(entry: Entry) -> Callable[[str], bool]:
+    """Runs a script in the interpreter of the entry's target, and says whether it shows the bug."""
+    from harness.exporting.forms import environment_of
+    from harness.exporting.proof import shows_bug
+    from harness.reproducers.run import run_source
+    from harness.workers.interpreters import interpreter_for
+
+    verdict = entry.verdict
+
+    def shows(script: str) -> bool:
+        python, env = interpreter_for(environment_of(entry))
+        return verdict is not None and shows_bug(verdict, run_source(script, python=python, env=env, timeout=90.0))
+
+    return shows
