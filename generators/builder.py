@@ -28,7 +28,8 @@ class Var:
     """A tensor that later nodes may read: its dtype, its shape in every binding, and what is known of its values.
 
     `root` names the storage it may share; `contiguous` is certain row-major memory; `overlapping` memory (a stride of 0)
-    must not be written to; `writable` is false for parameters and constants.
+    must not be written to; `writable` is false for parameters and constants. A `pristine` tensor holds drawn data and
+    nothing computed, so that even the signs of its zeros are certain.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Var:
     overlapping: bool = False
     writable: bool = True
     is_input: bool = False
+    pristine: bool = False
 
     @property
     def rank(self) -> int:
@@ -115,6 +117,11 @@ class Builder:
     def numel(self, dims: Iterable[Size]) -> Size:
         """The number of elements of a shape."""
         return product(dims, self.one)
+
+    def signs_zeros(self, var: Var) -> bool:
+        """Whether an operator to which 0.0 and -0.0 differ may read `var`: PyTorch promises no sign of a computed zero."""
+        without_zero = not var.vals.special and (var.vals.lo > 0 or var.vals.hi < 0)
+        return var.pristine or without_zero or not is_float(var.dtype)
 
     @property
     def is_exact(self) -> bool:
@@ -310,6 +317,7 @@ class Builder:
             overlapping=bool(spec.expanded),
             writable=role in ("input", "buffer"),
             is_input=True,
+            pristine=True,
         )
         self.vars.append(var)
         return var
@@ -429,6 +437,7 @@ class Builder:
             contiguous=contiguous,
             overlapping=overlapping or bool(alias and alias.overlapping),
             writable=alias.writable if alias else True,
+            pristine=alias is not None and alias.pristine,
         )
         self.vars.append(var)
         self.declared.append(var)
@@ -468,7 +477,7 @@ class Builder:
 
 
 def _with(var: Var, *, vals: Vals, name: str | None = None) -> Var:
-    return replace(var, name=name or var.name, vals=vals, is_input=var.is_input and name is None)
+    return replace(var, name=name or var.name, vals=vals, is_input=var.is_input and name is None, pristine=False)
 
 
 def _finite(vals: Vals, dtype: str) -> bool:

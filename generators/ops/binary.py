@@ -51,13 +51,14 @@ def pair(
     domain: tuple[float, float] = EVERYWHERE,
     exact: bool = False,
     mixed: bool = True,
+    signed: bool = False,
 ) -> Pair:
     """Draw two operands: a tensor, and another one that broadcasts or (in `scalars` percent) a number.
 
     `nonzero` forbids a zero among the second operand's values in every lane, if the operands are integers. `reflected`
-    allows the number on the left. `mixed` allows two different dtypes.
+    allows the number on the left. `mixed` allows two different dtypes. `signed` says that 0.0 and -0.0 differ.
     """
-    first = b.pick(dtypes, exact=exact, domain=domain)
+    first = b.pick(dtypes, exact=exact, domain=domain, where=b.signs_zeros if signed else None)
     is_aten_tensor = b.spelling.startswith("aten.") and b.spelling.endswith((".Tensor", ".default"))
     if b.choices.coin(scalars) and not is_aten_tensor:
         value = number(b, first.dtype, floats=floats, nonzero=nonzero, positive=domain[0] >= 0)
@@ -74,9 +75,9 @@ def pair(
     if nonzero:
         span = (0.25, 1e30) if b.choices.coin(75) or first.dtype == "uint8" else (-1e30, -0.25)
         strict = not is_float(first.dtype) or not all(is_float(name) for name in pool)
-        second = b.partner(first, pool, domain=span, strict=strict, exact=exact)
+        second = b.partner(first, pool, domain=span, strict=strict, exact=exact, where=b.signs_zeros)
     else:
-        second = b.partner(first, pool, domain=domain, exact=exact)
+        second = b.partner(first, pool, domain=domain, exact=exact, where=b.signs_zeros if signed else None)
     must(mixed or second.dtype == first.dtype)
     return Pair(
         first.ref,
@@ -216,6 +217,7 @@ def _pow_number(b: Builder) -> None:
     if is_float(x.dtype):
         choices: tuple[int | float, ...] = (2, 3, 1, 2.0, 0) if b.is_exact else (2, 3, 0.5, -1, 1, 2.0, 0, 1.5, -2, -0.5)
         exponent = b.choices.choose(choices)
+        must(exponent >= 0 or b.signs_zeros(x))
         if b.lane != "special":
             must(exponent >= 0 or not _zero_possible(x.vals))
             must(float(exponent).is_integer() or x.vals.lo >= 0)
@@ -244,9 +246,10 @@ def _float_pair(
     weight: int = 2,
 ) -> OpSpec:
     def draw(b: Builder) -> None:
-        p = pair(b, dtypes, scalars=0, domain=domain)
-        must(p.left_vals.within(*domain) or b.lane == "special")
-        _finish(b, p, to_float(p.dtype), replace(rule(p.left_vals, p.right_vals), special=p.left_vals.special or p.right_vals.special))
+        p = pair(b, dtypes, scalars=0, domain=domain, signed=name == "atan2")
+        inside = p.left_vals.within(*domain) and p.right_vals.within(*domain)
+        must(inside or b.lane == "special")
+        _finish(b, p, to_float(p.dtype), replace(rule(p.left_vals, p.right_vals), special=not inside))
 
     return OpSpec(name, "pointwise", functions(name, aten=name != "xlogy"), draw, dtypes, False, weight)
 
@@ -267,7 +270,7 @@ def _gcd(b: Builder) -> None:
 
 
 def _copysign(b: Builder) -> None:
-    p = pair(b, NUMERIC, floats=True)
+    p = pair(b, NUMERIC, floats=True, signed=True)
     must(not isinstance(p.right, bool))
     vals = p.left_vals.having(-p.left_vals.peak, p.left_vals.peak)
     must(p.right_vals.exact and not p.right_vals.special)
@@ -402,5 +405,5 @@ OPS: tuple[OpSpec, ...] = (
 
 
 def _float_power(b: Builder) -> None:
-    p = pair(b, NUMERIC, scalars=0, domain=(0.25, 4))
+    p = pair(b, NUMERIC, scalars=0, domain=(0.25, 4), signed=True)
     _finish(b, p, "float64", replace(_pow_tensor(p.left_vals, p.right_vals), special=b.lane == "special"))

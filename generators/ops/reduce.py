@@ -154,7 +154,8 @@ def _deviation(b: Builder) -> None:
     assert b.op is not None
     if b.op.name in ("var_mean", "std_mean"):
         b.result(b.item(node, 0), x.dtype, shape, vals)
-        b.result(b.item(node, 1), x.dtype, shape, x.vals.rough(x.vals.lo, x.vals.hi))
+        average = x.vals.rough(x.vals.lo, x.vals.hi)
+        b.result(b.item(node, 1), x.dtype, shape, replace(average, special=average.special or min(n) == 0))
     else:
         b.result(node, x.dtype, shape, vals)
 

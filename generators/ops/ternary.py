@@ -73,7 +73,7 @@ def _addcmul(b: Builder) -> None:
 
 def _addcdiv(b: Builder) -> None:
     x = b.pick(FLOATS)
-    y, z = b.partner(x, (x.dtype,)), b.partner(x, (x.dtype,), domain=(0.25, 1e30))
+    y, z = b.partner(x, (x.dtype,)), b.partner(x, (x.dtype,), domain=(0.25, 1e30), where=b.signs_zeros)
     value = b.choices.choose((1, 2, -1.5))
     dims = b.joint(x, y, z)
     reach = x.vals.peak + abs(value) * y.vals.peak * (1 / z.vals.lo if z.vals.lo > 0 else 1e3)

@@ -50,17 +50,18 @@ def unary(
     family: str = "pointwise",
     weight: int = 3,
     aliases: bool = False,
+    signed: bool = False,
     arguments: Callable[[Builder], Extra] | None = None,
 ) -> OpSpec:
     """Declare a pointwise function: `rule` bounds its values, `result` is `same`, `float` or `bool` dtype.
 
     `discontinuous` functions only read values that every implementation computes alike. `aliases` says that the argument
-    itself is returned. `arguments` draws further positional and keyword arguments (a module takes them in its
-    constructor) and the rule under them.
+    itself is returned, `signed` that 0.0 and -0.0 differ to it. `arguments` draws further positional and keyword arguments
+    (a module takes them in its constructor) and the rule under them.
     """
 
     def draw(b: Builder) -> None:
-        x = b.pick(dtypes, domain=domain, exact=discontinuous)
+        x = b.pick(dtypes, domain=domain, exact=discontinuous, where=b.signs_zeros if signed else None)
         args, kwargs, under = arguments(b) if arguments else ([], {}, rule)
         node = b.module([x.ref], args, kwargs) if b.as_module else b.call([x.ref, *args], kwargs)
         dtype = {"same": x.dtype, "float": to_float(x.dtype), "bool": "bool"}[result]
@@ -198,13 +199,38 @@ _EXACT = (
         discontinuous=True,
         weight=2,
     ),
-    unary("signbit", functions("signbit"), lambda v: BOOLEAN, dtypes=NUMERIC, result="bool", exact=True, discontinuous=True, weight=1),
+    unary(
+        "signbit",
+        functions("signbit"),
+        lambda v: BOOLEAN,
+        dtypes=NUMERIC,
+        result="bool",
+        exact=True,
+        discontinuous=True,
+        signed=True,
+        weight=1,
+    ),
 )
 
 
-def _special(name: str, rule: Rule, *, domain: tuple[float, float] = EVERYWHERE, ints: bool = True, weight: int = 2) -> OpSpec:
+def _special(
+    name: str,
+    rule: Rule,
+    *,
+    domain: tuple[float, float] = EVERYWHERE,
+    ints: bool = True,
+    signed: bool = False,
+    weight: int = 2,
+) -> OpSpec:
     return unary(
-        name, functions(name), rule, dtypes=NUMERIC if ints else FLOATS, result="float" if ints else "same", domain=domain, weight=weight
+        name,
+        functions(name),
+        rule,
+        dtypes=NUMERIC if ints else FLOATS,
+        result="float" if ints else "same",
+        domain=domain,
+        signed=signed,
+        weight=weight,
     )
 
 
@@ -217,8 +243,8 @@ _ROUNDED = (
     _special("log10", smooth(math.log10), domain=(0.25, 1e30)),
     _special("log1p", smooth(math.log1p), domain=(0, 1e30)),
     _special("sqrt", smooth(math.sqrt), domain=(0, 1e30), weight=4),
-    _special("rsqrt", falling(lambda v: 1 / math.sqrt(v)), domain=(0.25, 1e30)),
-    _special("reciprocal", falling(lambda v: 1 / v), domain=(0.25, 1e30)),
+    _special("rsqrt", falling(lambda v: 1 / math.sqrt(v)), domain=(0.25, 1e30), signed=True),
+    _special("reciprocal", falling(lambda v: 1 / v), domain=(0.25, 1e30), signed=True),
     _special("sin", between(-1.0, 1.0), domain=(-1e3, 1e3), weight=3),
     _special("cos", between(-1.0, 1.0), domain=(-1e3, 1e3), weight=3),
     _special("tan", smooth(math.tan), domain=(-1.5, 1.5)),
@@ -239,7 +265,7 @@ _ROUNDED = (
     _special("erfc", falling(math.erfc)),
     _special("sinc", between(-0.25, 1.0), domain=(-1e3, 1e3), weight=1),
     _special("lgamma", lambda v: v.rough(-0.2, math.lgamma(max(v.hi, 3.0))), domain=(1, 1e4), weight=1),
-    _special("digamma", lambda v: v.rough(-0.6, math.log(v.hi) + 1), domain=(1, 1e4), weight=1),
+    _special("digamma", lambda v: v.rough(-0.6, math.log(v.hi) + 1), domain=(1, 1e4), signed=True, weight=1),
     unary("logit", functions("logit", aten=False), lambda v: v, dtypes=FLOATS, domain=(0, 1), arguments=_logit_args, weight=1),
     unary(
         "sigmoid",
