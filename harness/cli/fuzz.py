@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -82,6 +82,7 @@ def fuzz_command(
 
     Results go to stdout, progress to stderr. Ctrl-C once stops cleanly, twice at once.
     """
+    from generators.catalogue import selection
     from generators.draw import GENERATOR_VERSION, draw_case
     from generators.profile import derive
     from generators.profile import profile as named_profile
@@ -101,6 +102,7 @@ def fuzz_command(
     begun = time.monotonic()
     policy = policy_of(configuration())
     drawn = derive(named_profile(profile), ops=ops, exclude=exclude, dtypes=dtypes, max_nodes=max_nodes)
+    selection(drawn)  # an operator that nobody knows is told now, not by every case
     first, tally = 0, Tally()
     out, err = consoles(no_color=no_color)
     verbosity = verbose - quiet
@@ -127,9 +129,9 @@ def fuzz_command(
         first, max_cases = cases[0], cases[1] - cases[0] + 1
     session = Session.open(targets, required=required, imports=imports, case_seconds=case_timeout, memory_mb=memory_limit)
     try:
-        versions = session.versions()
         if folder is None:
             folder = RunDirectory(output or _default_output(seed))
+        versions = session.versions()
         log = LogWriter(folder.log)
         issues = known_issues(configuration().settings, corpus)
         standing = {issue: issue.standing(versions, datetime.date.today()) for issue in issues}
@@ -143,7 +145,10 @@ def fuzz_command(
     def listener(event: events.Event) -> None:
         tally(event)
         log(event)
-        console(event)
+        try:
+            console(event)
+        except (BrokenPipeError, SystemExit):  # the reader has gone, as with `| head`; rich ends the thread for it
+            campaign.stop("nobody reads the results any more")
 
     settings = CampaignSettings(
         seed=seed,
@@ -199,7 +204,8 @@ def fuzz_command(
         log.close()
         folder.write_summary(json.dumps(tally.summary(), indent=2, sort_keys=True) + "\n")
         folder.close()
-    console.summary(next_commands=_next_commands(tally, folder.path, settings.command, imports))
+    with suppress(BrokenPipeError, SystemExit):
+        console.summary(next_commands=_next_commands(tally, folder.path, settings.command, imports))
     return int(code)
 
 

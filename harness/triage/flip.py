@@ -131,7 +131,7 @@ def _variants(value: Value, word: str) -> Iterator[Value]:
             if not belongs(other):
                 yield _mapped(value, lambda leaf: type(leaf) is int and belongs(leaf), other)
     elif word in ("float", "float-negative"):
-        for number in (1.0, -1.0, 0.0):
+        for number in (-1.0,) if word == "float" else (1.0, 0.0):
             yield _mapped(value, lambda leaf: isinstance(leaf, float), number)
 
 
