@@ -17,10 +17,11 @@ from harness.model.case import Call, Case
 from harness.model.fill import Fill
 from harness.model.outcome import CallResult, Declared, Diagnostic, Job, Outcome, Status, Witness
 from harness.model.program import Node, Program, TensorSpec
-from harness.model.values import Ref, Tensor
+from harness.model.values import Ref
+from harness.torch_bridge.calling import changed, snapshot
 from harness.torch_bridge.gradients import require_grad, train_step, with_gradients
 from harness.torch_bridge.interpret import NodeFailed, build_arguments, build_modules, run_program
-from harness.torch_bridge.tensors import Unrepresentable, from_torch, tensor_from_torch
+from harness.torch_bridge.tensors import Unrepresentable, from_torch
 
 # What operators raise when they refuse their arguments; anything else is not understood.
 REFUSALS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError)
@@ -146,24 +147,3 @@ def run_call(case: Case, index: int, progress: Progress, *, trace: bool = False)
     return CallResult(from_torch(output), changed(before, case, arguments, modules)), (
         observer.traces() if isinstance(observer, Tracer) else ()
     )
-
-
-def snapshot(case: Case, arguments: Mapping[str, Any], modules: Mapping[str, torch.nn.Module]) -> dict[str, Tensor]:
-    """Every tensor that a call might write to: inputs, parameters, buffers, and module state as `attribute.local_name`."""
-    found = {node.name: tensor_from_torch(arguments[node.name]) for node in case.program.placeholders if _may_change(node)}
-    for attribute, module in modules.items():
-        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-            found[f"{attribute}.{name}"] = tensor_from_torch(tensor)
-    return found
-
-
-def _may_change(node: Node) -> bool:
-    return node.role in ("input", "parameter", "buffer")
-
-
-def changed(
-    before: Mapping[str, Tensor], case: Case, arguments: Mapping[str, Any], modules: Mapping[str, torch.nn.Module]
-) -> dict[str, Tensor]:
-    """Those tensors of `snapshot` whose bits, dtype or shape differ now."""
-    after = snapshot(case, arguments, modules)
-    return {name: value for name, value in after.items() if value != before[name]}

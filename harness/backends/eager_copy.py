@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from harness.backends.eager import REFUSALS, EagerBackend, changed, snapshot
+from harness.backends.eager import REFUSALS, EagerBackend
 from harness.backends.protocol import Progress
 from harness.errors import FxdiffError
 from harness.model.case import Case
@@ -19,6 +19,7 @@ from harness.model.outcome import CallResult, Job, Outcome, Status
 from harness.model.program import ModuleRecipe, Node, Program, TensorSpec
 from harness.model.values import leaves
 from harness.torch_bridge import resolve
+from harness.torch_bridge.calling import changed, snapshot
 from harness.torch_bridge.gradients import require_grad, train_step, with_gradients
 from harness.torch_bridge.interpret import NodeFailed
 from harness.torch_bridge.module import BuiltModule, build
@@ -85,10 +86,7 @@ def run_built(built: BuiltModule, index: int) -> CallResult:
 def _call(built: BuiltModule, inputs: tuple[Any, ...]) -> CallResult:
     case = built.case
     modules: dict[str, torch.nn.Module] = {name: built.module.get_submodule(name) for name in case.program.modules}
-    arguments: dict[str, Any] = dict(zip(built.input_names, inputs, strict=True))
-    for name, path in built.attributes.items():
-        *parents, last = path.split(".")
-        arguments[name] = getattr(built.module.get_submodule(".".join(parents)), last)
+    arguments = built.arguments(inputs)
     before = snapshot(case, arguments, modules)
     torch.default_generator.manual_seed(0)
     with torch.set_grad_enabled(case.mode != "fwd"):

@@ -108,9 +108,10 @@ def run_spread(case: Case, index: int, progress: Progress, reference: Value) -> 
             if isinstance(value, torch.Tensor) and not done & storages(value):
                 nudger.nudge(value, name)
                 done |= storages(value)
+        modules = build_modules(case)  # before the generator is watched, since constructors draw their first weights from it
         try:
             with torch.no_grad(), _unshaken() as shaken:
-                output = run_program(case.program, arguments, build_modules(case), binding=case.calls[index].binding, observer=nudger)
+                output = run_program(case.program, arguments, modules, binding=case.calls[index].binding, observer=nudger)
         except NodeFailed:
             return None
         if shaken():

@@ -52,6 +52,14 @@ class BuiltModule:
         values = materialize(arguments, binding=binding)
         return tuple(values[name] if name in values else binding[name] for name in self.input_names)
 
+    def arguments(self, inputs: tuple[Any, ...]) -> dict[str, Any]:
+        """What every placeholder stands for: the given inputs, and the attributes that hold the lifted ones."""
+        found: dict[str, Any] = dict(zip(self.input_names, inputs, strict=True))
+        for name, path in self.attributes.items():
+            *parents, last = path.split(".")
+            found[name] = getattr(self.module.get_submodule(".".join(parents)), last)
+        return found
+
 
 def build_module(case: Case, call_index: int = 0) -> tuple[torch.fx.GraphModule, tuple[Any, ...]]:
     """The case's module, good for every call, and the inputs of call `call_index`."""
