@@ -45,7 +45,7 @@ class LockstepBackend:
 
     def start(self) -> None:
         """Import OneFlow in this worker."""
-        session.import_oneflow()
+        session.start_worker()
 
     def versions(self) -> Mapping[str, str]:
         """OneFlow and numpy."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,7 +41,7 @@ class TensorMaker:
                 raise OneFlowUnsupported("untranslated", "bfloat16 tensors that share one storage")
             return self._oneflow.tensor(widen(tensor.array(), "bfloat16")).to(self._oneflow.bfloat16)
         if tensor.storage is None and (tensor.strides is None or tensor.strides == contiguous_strides(tensor.shape)):
-            return self._oneflow.tensor(tensor.array())
+            return self._oneflow.tensor(_plain_array(tensor))
         strides = tensor.strides if tensor.strides is not None else contiguous_strides(tensor.shape)
         elements = self._elements(tensor)
         view = np.lib.stride_tricks.as_strided(
@@ -57,6 +58,14 @@ class TensorMaker:
                 count = len(tensor.data.data) // DTYPES[tensor.dtype].itemsize
             self._storages[tensor.storage] = storage_elements(tensor.data, tensor.dtype, count)
         return self._storages[tensor.storage]
+
+
+def _plain_array(tensor: Tensor) -> Array:
+    """The elements of a contiguous tensor; a view of literal bytes where they are just that, since OneFlow copies them anyway."""
+    info = DTYPES[tensor.dtype]
+    if isinstance(tensor.data, Literal) and tensor.offset == 0 and len(tensor.data.data) == math.prod(tensor.shape) * info.itemsize:
+        return np.frombuffer(tensor.data.data, dtype=np.dtype(info.carrier)).reshape(tensor.shape)
+    return tensor.array()
 
 
 def _bfloat16_bits(array: Any) -> Array:
@@ -83,7 +92,7 @@ def from_flow(oneflow: Any, value: Any, where: str) -> Value:
     """
     if isinstance(value, oneflow.Tensor):
         name = dtype_name(value.dtype, where)
-        array = value.detach().numpy()
+        array = value.numpy()
         return tensor_from_array(_bfloat16_bits(array) if name == "bfloat16" else array, name)
     if value is None or isinstance(value, bool | str):
         return value
