@@ -83,12 +83,9 @@ def _lambda(soft: bool) -> Callable[[Builder], Extra]:
     return arguments
 
 
-def _elu_like(name: str) -> Callable[[Builder], Extra]:
-    def arguments(b: Builder) -> Extra:
-        alpha = b.choices.choose((1.0, 0.5, 2.0, 1.3))
-        return [], {} if alpha == 1.0 else {"alpha": alpha}, lambda v: v.rough(-alpha, max(v.hi, 0.0))
-
-    return arguments
+def _elu_like(b: Builder) -> Extra:
+    alpha = b.choices.choose((1.0, 0.5, 2.0, 1.3))
+    return [], {} if alpha == 1.0 else {"alpha": alpha}, lambda v: v.rough(-alpha, max(v.hi, 0.0))
 
 
 def _gelu(b: Builder) -> Extra:
@@ -189,8 +186,8 @@ OPS: tuple[OpSpec, ...] = (
     _act("threshold", "Threshold", lambda v: v, arguments=_threshold, exact=True, rounded=False, discontinuous=True, weight=2),
     _act("hardshrink", "Hardshrink", lambda v: v, arguments=_lambda(False), exact=True, rounded=False, discontinuous=True, weight=2),
     _act("softshrink", "Softshrink", lambda v: v, arguments=_lambda(True), exact=True, weight=2),
-    _act("elu", "ELU", lambda v: v, arguments=_elu_like("elu"), weight=4),
-    _act("celu", "CELU", lambda v: v, arguments=_elu_like("celu"), weight=2),
+    _act("elu", "ELU", lambda v: v, arguments=_elu_like, weight=4),
+    _act("celu", "CELU", lambda v: v, arguments=_elu_like, weight=2),
     _act("selu", "SELU", lambda v: v.rough(-1.8, max(v.hi, 0.0) * 1.06)),
     _act("gelu", "GELU", lambda v: v, arguments=_gelu, weight=6),
     _act("silu", "SiLU", lambda v: v.rough(-0.3, max(v.hi, 0.0)), weight=5),

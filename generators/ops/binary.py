@@ -166,7 +166,7 @@ def _div(b: Builder) -> None:
     _finish(b, p, dtype, vals)
 
 
-def _rounded_quotient(b: Builder, p: Pair, floor: bool) -> Vals:
+def _rounded_quotient(p: Pair) -> Vals:
     must(p.left_vals.exact and p.right_vals.exact)
     must(p.left_vals.grain is not None and p.right_vals.grain is not None)  # or the quotient's own rounding decides
     must(not _zero_possible(p.right_vals))
@@ -179,26 +179,23 @@ def _div_rounding(b: Builder) -> None:
     p = pair(b, NUMERIC, nonzero=True, exact=True)
     must(not isinstance(p.right, bool))
     mode = b.choices.choose(("floor", "trunc"))
-    _finish(b, p, p.dtype, _rounded_quotient(b, p, mode == "floor"), {"rounding_mode": mode})
+    _finish(b, p, p.dtype, _rounded_quotient(p), {"rounding_mode": mode})
 
 
 def _floor_divide(b: Builder) -> None:
     p = pair(b, NUMERIC, nonzero=True, exact=True, reflected=b.spelling.startswith("operator."))
     must(not isinstance(p.right, bool) and not isinstance(p.left, bool))
-    _finish(b, p, p.dtype, _rounded_quotient(b, p, True))
+    _finish(b, p, p.dtype, _rounded_quotient(p))
 
 
-def _modulo(floor: bool) -> Callable[[Builder], None]:
-    def draw(b: Builder) -> None:
-        p = pair(b, NUMERIC, nonzero=True, exact=True, reflected=b.spelling.startswith("operator."))
-        must(not isinstance(p.right, bool) and not isinstance(p.left, bool))
-        must(not _zero_possible(p.right_vals))
-        must(p.left_vals.grain is not None and p.right_vals.grain is not None)
-        grain = max(p.left_vals.grain or 0, p.right_vals.grain or 0)
-        reach = p.right_vals.peak
-        _finish(b, p, p.dtype, Vals(-reach, reach, grain, True, p.left_vals.special))
-
-    return draw
+def _modulo(b: Builder) -> None:
+    p = pair(b, NUMERIC, nonzero=True, exact=True, reflected=b.spelling.startswith("operator."))
+    must(not isinstance(p.right, bool) and not isinstance(p.left, bool))
+    must(not _zero_possible(p.right_vals))
+    must(p.left_vals.grain is not None and p.right_vals.grain is not None)
+    grain = max(p.left_vals.grain or 0, p.right_vals.grain or 0)
+    reach = p.right_vals.peak
+    _finish(b, p, p.dtype, Vals(-reach, reach, grain, True, p.left_vals.special))
 
 
 def _extreme(high: bool, nan: bool) -> Callable[[Builder], None]:
@@ -277,21 +274,18 @@ def _copysign(b: Builder) -> None:
     _finish(b, p, to_float(p.dtype), vals)
 
 
-def _bitwise(name: str) -> Callable[[Builder], None]:
-    def draw(b: Builder) -> None:
-        p = pair(b, LOGICAL, floats=False)
-        must(p.dtype != "bool" or not p.scalar or isinstance(p.right, bool))
-        if p.dtype == "bool":
-            vals = BOOLEAN
-        elif p.left_vals.lo >= 0 and p.right_vals.lo >= 0:
-            top = 2 ** int(max(p.left_vals.hi, p.right_vals.hi)).bit_length() - 1
-            vals = Vals(0, top)
-        else:
-            top = 2 ** max(int(p.left_vals.peak).bit_length(), int(p.right_vals.peak).bit_length())
-            vals = Vals(-top, top - 1)
-        _finish(b, p, p.dtype, vals)
-
-    return draw
+def _bitwise(b: Builder) -> None:
+    p = pair(b, LOGICAL, floats=False)
+    must(p.dtype != "bool" or not p.scalar or isinstance(p.right, bool))
+    if p.dtype == "bool":
+        vals = BOOLEAN
+    elif p.left_vals.lo >= 0 and p.right_vals.lo >= 0:
+        top = 2 ** int(max(p.left_vals.hi, p.right_vals.hi)).bit_length() - 1
+        vals = Vals(0, top)
+    else:
+        top = 2 ** max(int(p.left_vals.peak).bit_length(), int(p.right_vals.peak).bit_length())
+        vals = Vals(-top, top - 1)
+    _finish(b, p, p.dtype, vals)
 
 
 def _shift(left: bool) -> Callable[[Builder], None]:
@@ -365,8 +359,8 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec("div", "pointwise", functions("div", aten=False), _div_rounding, NUMERIC, weight=4, variant="rounding"),
     OpSpec("floor_divide", "pointwise", (*functions("floor_divide"), "operator.floordiv"), _floor_divide, NUMERIC, weight=4),
-    OpSpec("remainder", "pointwise", (*functions("remainder", aten=False), "operator.mod"), _modulo(True), NUMERIC, weight=4),
-    OpSpec("fmod", "pointwise", functions("fmod", aten=False), _modulo(False), NUMERIC, weight=4),
+    OpSpec("remainder", "pointwise", (*functions("remainder", aten=False), "operator.mod"), _modulo, NUMERIC, weight=4),
+    OpSpec("fmod", "pointwise", functions("fmod", aten=False), _modulo, NUMERIC, weight=4),
     OpSpec("maximum", "pointwise", functions("maximum"), _extreme(True, True), ALL, weight=4),
     OpSpec("minimum", "pointwise", functions("minimum"), _extreme(False, True), ALL, weight=4),
     OpSpec("fmax", "pointwise", functions("fmax"), _extreme(True, False), NUMERIC, weight=2),
@@ -384,9 +378,9 @@ OPS: tuple[OpSpec, ...] = (
     OpSpec("gcd", "pointwise", functions("gcd"), _gcd, INTS, weight=2),
     OpSpec("lcm", "pointwise", functions("lcm"), _gcd, INTS, weight=1),
     OpSpec("copysign", "pointwise", functions("copysign", aten=False), _copysign, NUMERIC, weight=2),
-    OpSpec("bitwise_and", "logic", (*functions("bitwise_and", aten=False), "operator.and_"), _bitwise("and"), LOGICAL, weight=4),
-    OpSpec("bitwise_or", "logic", (*functions("bitwise_or", aten=False), "operator.or_"), _bitwise("or"), LOGICAL, weight=4),
-    OpSpec("bitwise_xor", "logic", (*functions("bitwise_xor", aten=False), "operator.xor"), _bitwise("xor"), LOGICAL, weight=4),
+    OpSpec("bitwise_and", "logic", (*functions("bitwise_and", aten=False), "operator.and_"), _bitwise, LOGICAL, weight=4),
+    OpSpec("bitwise_or", "logic", (*functions("bitwise_or", aten=False), "operator.or_"), _bitwise, LOGICAL, weight=4),
+    OpSpec("bitwise_xor", "logic", (*functions("bitwise_xor", aten=False), "operator.xor"), _bitwise, LOGICAL, weight=4),
     OpSpec("bitwise_left_shift", "logic", (*functions("bitwise_left_shift", aten=False), "operator.lshift"), _shift(True), INTS, weight=2),
     OpSpec(
         "bitwise_right_shift", "logic", (*functions("bitwise_right_shift", aten=False), "operator.rshift"), _shift(False), INTS, weight=2

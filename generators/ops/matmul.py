@@ -12,7 +12,7 @@ from generators.sizes import Size, broadcast, same, same_dims
 from generators.spec import OpSpec, Skip
 from generators.types import FLOATS, is_float, sum_dtype
 from harness.model.program import TensorSpec
-from harness.model.values import Value
+from harness.model.values import DType, Value
 
 DTYPES = (*FLOATS, "int64", "int32")
 
@@ -26,7 +26,7 @@ def _left(b: Builder, low: int, high: int) -> Var:
     return b.pick(DTYPES, rank=(low, high), fresh=35)
 
 
-def _mate(b: Builder, first: Var, dims: Dims, fits: int | None = None) -> Var:
+def _mate(b: Builder, first: Var, dims: Dims) -> Var:
     """A tensor of the same dtype and exactly these dims."""
     return b.pick((first.dtype,), rank=(len(dims), len(dims)), where=lambda v: same_dims(v.dims, dims), dims=lambda: dims, fresh=40)
 
@@ -173,7 +173,7 @@ def _linear(b: Builder) -> None:
         state = {"weight": weight_spec(x.dtype, (features, x.dims[-1]))}
         fillings = {"weight": module_tensor(b, x.dtype)}
         weight_vals = fillings["weight"].vals(x.dtype, False)
-        ctor: dict[str, Value] = {} if x.dtype == "float32" else {"dtype": _dtype(x.dtype)}
+        ctor: dict[str, Value] = {} if x.dtype == "float32" else {"dtype": DType(x.dtype)}
         bias_vals = ranges.constant(0)
         if has_bias:
             state["bias"], fillings["bias"] = weight_spec(x.dtype, (features,)), module_tensor(b, x.dtype)
@@ -192,12 +192,6 @@ def _linear(b: Builder) -> None:
         node = b.call(args)
     product = contraction(x.vals, weight_vals, x.dims[-1].high)
     b.result(node, x.dtype, dims, ranges.add(product, bias_vals), contiguous=False, peak=product.peak + bias_vals.peak)
-
-
-def _dtype(name: str) -> Value:
-    from harness.model.values import DType
-
-    return DType(name)
 
 
 _EQUATIONS = ("ij,jk->ik", "bij,bjk->bik", "ij,ij->i", "i,j->ij", "ij,kj->ik", "bij,jk->bik", "ij->ji", "ii->i", "ij->", "bij,bj->bi")
