@@ -133,15 +133,24 @@ class LazySession:
 
     def __init__(self, imports: tuple[str, ...]) -> None:
         self._imports = imports
-        self._sessions: dict[str, Session] = {}
+        self._targets: dict[str, None] = {}
+        self._session: Session | None = None
+
+    def expect(self, target: str) -> None:
+        """Note that a collected entry is of this target."""
+        self._targets[target] = None
 
     def of(self, target: str) -> Session:
-        """The session that serves a target. Raises TargetUnavailable where it cannot run here."""
+        """The session that serves a target, and every other one that was collected."""
+        from harness.backends.protocol import targets
         from harness.cli.session import Session
 
-        if target not in self._sessions:
-            self._sessions[target] = Session.open([target], imports=self._imports, case_seconds=_CASE_SECONDS)
-        return self._sessions[target]
+        if self._session is None or target not in {spec.name for spec in self._session.targets}:
+            self.close()
+            known = {spec.name for spec in targets()}
+            names = [name for name in (*self._targets, target) if name in known]
+            self._session = Session.open(names, case_seconds=_CASE_SECONDS, warm=False)
+        return self._session
 
     def load(self) -> None:
         """Import the modules that register targets."""
@@ -151,9 +160,9 @@ class LazySession:
 
     def close(self) -> None:
         """End every process."""
-        for session in self._sessions.values():
-            session.close()
-        self._sessions.clear()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
 
 class EntryFile(pytest.File):
@@ -170,6 +179,7 @@ class EntryFile(pytest.File):
         only = self.config.getoption("--fxdiff-target")
         if only and entry.target not in only:
             return
+        self.config.stash[_SESSION].expect(entry.target)
         item: pytest.Item = EntryItem.from_parent(self, name=f"{entry.slug}[{entry.target}]", entry=entry)
         yield item
 

@@ -81,8 +81,9 @@ class Session:
         imports: Iterable[str] = (),
         case_seconds: float = 10.0,
         memory_mb: int = 3072,
+        warm: bool = True,
     ) -> Session:
-        """Import plugins, choose targets and begin to warm them.
+        """Import plugins, choose targets and begin to warm them; with `warm=False` each is warmed when it is first wanted.
 
         Without `names`, every default target that can run here. Raises UnknownName; TargetUnavailable for a required
         target that cannot run, or where no target is left.
@@ -107,7 +108,8 @@ class Session:
             raise TargetUnavailable(f"no target can run here: {reasons}")
         settings = WorkerSettings(case_seconds=case_seconds, memory_mb=memory_mb)
         pool = WorkerPool((target(REFERENCE), *present), settings)
-        pool.start()
+        if warm:
+            pool.start()
         return cls(present, pool, absent, required)
 
     def runner(self, slot: int) -> SlotRunner:

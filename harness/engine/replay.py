@@ -108,6 +108,8 @@ def replay_case(case: Case, targets: Sequence[TargetSpec], evaluator: Evaluator)
 
 def _once(entry: Entry, target: TargetSpec, evaluator: Evaluator, runner: ReplayingRunner, against_stored: bool) -> Replay:
     reference = evaluator.reference(entry.case)
+    if reference.status in (Status.HARNESS_ERROR, Status.INCONCLUSIVE):
+        return Replay(entry, State.CANNOT_RUN, f"eager could not be run: {reference.message}", reference)
     if reference.status is not Status.OK:
         return Replay(entry, State.REFERENCE_CHANGED, f"eager no longer takes the case: {reference.message}", reference)
     stored = dataclasses.replace(entry.reference, witness=reference.witness)
