@@ -48,6 +48,10 @@ _SCALAR_CTYPE: dict[str, Any] = {
 }
 
 
+class RunFailure(Exception):
+    """The compiled code handed back what cannot be: no results, or a result of impossible shape."""
+
+
 class _UnrankedMemRef(ctypes.Structure):
     _fields_ = (("rank", ctypes.c_int64), ("descriptor", ctypes.c_void_p))
 
@@ -77,7 +81,7 @@ def _read(memref: _UnrankedMemRef, dtype: str) -> Array:
     shape, strides = tuple(fields[3 : 3 + rank]), tuple(fields[3 + rank :])
     carrier = np.dtype(DTYPES[dtype].carrier)
     if any(size < 0 for size in shape) or math.prod(shape) > MAX_ELEMENTS:
-        raise ValueError(f"a result memref claims shape {shape}")
+        raise RunFailure(f"a result memref claims shape {shape}")
     if 0 in shape:
         return np.empty(shape, carrier)
     lowest = sum(min(0, (size - 1) * stride) for size, stride in zip(shape, strides, strict=True))
@@ -157,7 +161,7 @@ class Executable:
         self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Value]:
-        """Run on `arguments` and return the results: a Tensor, int, float or bool each."""
+        """Run on `arguments` and return the results: a Tensor, int, float or bool each. Raises RunFailure."""
         if self._entry is None:
             self.compile()
         described = [_describe(np.ascontiguousarray(t.array()).reshape(t.shape)) for t in arguments]
@@ -167,5 +171,5 @@ class Executable:
         if self._fault is not None:
             raise self._fault
         if self._results is None:
-            raise RuntimeError("the compiled function returned without handing over its results")
+            raise RunFailure("the compiled function returned without handing over its results")
         return self._results

@@ -18,7 +18,7 @@ from harness.backends.torch_mlir.codegen import set_cheap_codegen
 from harness.backends.torch_mlir.declared import Claim, result_claims
 from harness.backends.torch_mlir.imported import Imported, Result
 from harness.backends.torch_mlir.importing import import_case
-from harness.backends.torch_mlir.jit import Executable
+from harness.backends.torch_mlir.jit import Executable, RunFailure
 from harness.backends.torch_mlir.pipelines import (
     LINALG_PASSES,
     REFERENCE_LLVM_PASSES,
@@ -67,6 +67,9 @@ class _Evidence:
         self.diagnostics.extend(Diagnostic(item.severity, item.message, self.stage) for item in emitted)
 
     def outcome(self, status: Status, message: str = "", node: str | None = None) -> Outcome:
+        # What worked needs no IR to be shown by, unless an error was swallowed on the way.
+        quiet = status is Status.OK and not self.keep_ir and not any(item.severity == "error" for item in self.diagnostics)
+        artifacts = {name: text for name, text in self.artifacts.items() if name == "route"} if quiet else dict(self.artifacts)
         return Outcome(
             self.target,
             status,
@@ -78,7 +81,7 @@ class _Evidence:
             node=node,
             call=None if status is Status.OK else self.call,
             versions=versions(),
-            artifacts=dict(self.artifacts),
+            artifacts=artifacts,
         )
 
 
@@ -158,6 +161,9 @@ class LinalgBackend:
             return evidence.outcome(Status.UNSUPPORTED, str(error))
         except StageFailure as failure:
             return _failed(case, evidence, failure)
+        except RunFailure as failure:
+            evidence.artifacts["failure"] = "run-failure"
+            return evidence.outcome(Status.ERROR, str(failure))
         except _Stopped:
             return evidence.outcome(Status.INCONCLUSIVE, f"stopped after {until} as asked")
         return evidence.outcome(Status.OK)
@@ -171,6 +177,8 @@ class LinalgBackend:
         module = imported.module
         evidence.artifacts["route"] = imported.route + ("+dynamic" if imported.dynamic else "")
         evidence.artifacts["input.mlir"] = module.operation.get_asm()
+        # Both stages: whoever asks for the input of a process that died has only this.
+        evidence.artifacts["pipeline"] = module_pipeline(TORCH_PASSES, LINALG_PASSES)
         if until == "import":
             raise _Stopped
 

@@ -68,3 +68,9 @@ def test_the_declared_types_are_torch_mlirs(run: Callable[..., Outcome]) -> None
         ("torch-mlir", "[0]", "bool", (2, 3)),
         ("torch-mlir", "[1]['sum']", "int64", (2,)),
     ]
+
+
+def test_ir_is_carried_only_for_what_asks_or_fails(run: Callable[..., Outcome]) -> None:
+    assert set(run(one("torch.relu", (2, 3))).artifacts) == {"route"}
+    assert set(run(one("torch.relu", (2, 3)), want=("ir",)).artifacts) == {"route", "input.mlir", "pipeline", "torch.mlir", "linalg.mlir"}
+    assert {"route", "input.mlir", "pipeline"} <= set(run(one("torch.erfc", (2, 3))).artifacts)
