@@ -23,6 +23,8 @@ from harness.model.outcome import Job, NodeResult, NodeTrace, Outcome, Status
 from harness.model.program import Node, TensorSpec
 from harness.model.values import Ref, Value
 
+__all__ = ["LockstepBackend", "Step", "is_structural", "plan_call", "plan_node"]
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
