@@ -39,11 +39,9 @@ def size_key(case: Case) -> tuple[Key, bytes]:
     """
     operators = case.program.operators
     specs = [node.spec for node in case.program.placeholders if isinstance(node.spec, TensorSpec)]
-    arguments = sum(_argument_weight(node.args) + 1.5 * _argument_weight(dict(node.kwargs)) for node in operators)
-    arguments += sum(
-        _argument_weight(recipe.args) + 1.5 * _argument_weight(dict(recipe.kwargs)) + recipe.training
-        for recipe in case.program.modules.values()
-    )
+    callees = [*operators, *case.program.modules.values()]
+    arguments = math.fsum(_argument_weight(callee.args) + 1.5 * _argument_weight(dict(callee.kwargs)) for callee in callees)
+    arguments += sum(recipe.training for recipe in case.program.modules.values())
     elements, ranks, oddities, ugliness = 0, 0, 0, 0.0
     for index in range(len(case.calls)):
         for value in case.arguments(index).values():
@@ -73,21 +71,21 @@ def size_key(case: Case) -> tuple[Key, bytes]:
 
 def _argument_weight(value: Value) -> float:
     """How much a reader has to take in: every leaf counts, plain small values least."""
-    total = 0.0
-    for _, leaf in leaves(value):
-        if isinstance(leaf, Ref):
-            total += 1.0
-        elif isinstance(leaf, bool):
-            total += 2.0 + 0.5 * leaf
-        elif isinstance(leaf, int):
-            total += 2.0 + min(abs(leaf), 1000) / 100 + (0.5 if leaf < 0 else 0.0)
-        elif isinstance(leaf, float):
-            plain = leaf == leaf and abs(leaf) < 1e6 and leaf == int(leaf)
-            total += 2.5 + (min(abs(leaf), 1000) / 100 if plain else 20.0) + (0.1 if leaf < 0 else 0.0)
-        else:
-            total += 3.0
-    depth = len(value) if isinstance(value, tuple | list | dict) else 0
-    return total + 0.01 * depth
+    weights = [_leaf_weight(leaf) for _, leaf in leaves(value)]
+    return math.fsum(weights) + (0.01 * len(value) if isinstance(value, tuple | list | dict) else 0.0)
+
+
+def _leaf_weight(leaf: Value) -> float:
+    if isinstance(leaf, Ref):
+        return 1.0
+    if isinstance(leaf, bool):
+        return 2.0 + 0.5 * leaf
+    if isinstance(leaf, int):
+        return 2.0 + min(abs(leaf), 1000) / 100 + (0.5 if leaf < 0 else 0.0)
+    if isinstance(leaf, float):
+        plain = leaf == leaf and abs(leaf) < 1e6 and leaf == int(leaf)
+        return 2.5 + (min(abs(leaf), 1000) / 100 if plain else 20.0) + (0.1 if leaf < 0 else 0.0)
+    return 3.0
 
 
 def _value_weight(tensor: Tensor) -> float:

@@ -251,6 +251,33 @@ def smaller_shapes(case: Case, traces: Traces) -> Iterator[Case | None]:
                         yield _cut_axis(case, name, spec, axis, range(dim - smaller, dim))
 
 
+def fewer_axes(case: Case, traces: Traces) -> Iterator[Case | None]:
+    """One axis less in all tensors of a rank, with the dims that the arguments name moved along."""
+    specs = {node.name: node.spec for node in case.program.placeholders if isinstance(node.spec, TensorSpec) and node.spec.storage is None}
+    for rank in sorted({len(spec.shape) for spec in specs.values() if spec.is_contiguous}, reverse=True):
+        for axis in range(rank - 1):
+            changed: Case | None = case
+            for name, spec in specs.items():
+                if changed is not None and len(spec.shape) == rank and spec.is_contiguous:
+                    changed = _without_axis(changed, name, spec, axis, 0)
+            for node in case.program.operators if changed is not None else ():
+                assert changed is not None
+                lowered = dataclasses.replace(
+                    node,
+                    args=tuple(_lowered(value, axis, rank) for value in node.args),
+                    kwargs={key: _lowered(value, axis, rank) for key, value in node.kwargs.items()},
+                )
+                changed = replace_node(changed, lowered)
+            yield checked(changed)
+
+
+def _lowered(value: Value, axis: int, rank: int) -> Value:
+    """The dims named in an argument, one less where they lie behind `axis`."""
+    if isinstance(value, tuple | list):
+        return type(value)(_lowered(item, axis, rank) for item in value)
+    return value - 1 if type(value) is int and axis < value < rank else value
+
+
 def _without_axis(case: Case, name: str, spec: TensorSpec, axis: int, index: int) -> Case | None:
     shape = spec.shape[:axis] + spec.shape[axis + 1 :]
     if spec.shape[axis] == 0:
@@ -332,6 +359,7 @@ PASSES: tuple[Pass, ...] = (
     drop_arguments,
     simple_dtypes,
     smaller_shapes,
+    fewer_axes,
     simple_arguments,
     simple_values,
 )

@@ -19,7 +19,7 @@ from harness.model.program import Node, TensorSpec
 from harness.model.symbols import Dim
 from harness.model.values import Value
 
-MAX_FLIPS = 24
+MAX_FLIPS = 32
 _INTEGERS = (1, 2, 0, 3, -1)
 
 
@@ -80,23 +80,24 @@ def _filled(shape: tuple[Dim, ...]) -> Callable[[Array, str], Array]:
 
 
 def _ranked(case: Case, rank: int) -> Iterator[Case | None]:
-    """Every tensor of this rank given one dim more, of size 1, then 2; all together, then one at a time."""
+    """Every tensor of this rank given one dim more, of size 1 or 2, in front or behind; all together, then one at a time."""
     names = [node.name for node in case.program.placeholders if isinstance(node.spec, TensorSpec) and len(node.spec.shape) == rank]
     groups = [names, *([name] for name in names)] if len(names) > 1 else [names]
     for group in groups:
-        for size in (1, 2):
+        for size, behind in ((1, False), (1, True), (2, False), (2, True)):
             changed: Case | None = case
             for name in group:
                 spec = changed.program.node(name).spec if changed is not None else None
                 if changed is not None and isinstance(spec, TensorSpec):
-                    plain = dataclasses.replace(spec, shape=(size, *spec.shape), order=None, strides=None, expanded=())
-                    changed = map_placeholder(changed, name, plain, _repeated(size))
+                    shape = (*spec.shape, size) if behind else (size, *spec.shape)
+                    plain = dataclasses.replace(spec, shape=shape, order=None, strides=None, expanded=())
+                    changed = map_placeholder(changed, name, plain, _repeated(size, behind))
             yield changed
 
 
-def _repeated(size: int) -> Callable[[Array, str], Array]:
+def _repeated(size: int, behind: bool) -> Callable[[Array, str], Array]:
     def change(values: Array, dtype: str) -> Array:
-        return np.stack([values] * size)
+        return np.stack([values] * size, axis=-1 if behind else 0)
 
     return change
 
