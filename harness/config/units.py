@@ -13,7 +13,7 @@ MAX_MEGABYTES = 1 << 24
 
 def seconds(text: str) -> float:
     """Seconds from `90`, `90s`, `30m` or `2h`; raises ValueError with a sentence."""
-    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,12})?)([smh]?)", text.strip())
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,12})?)([smh]?)", text.strip(), re.ASCII)
     if not found or not 0 < float(found[1]) * _SECONDS[found[2]] <= MAX_SECONDS:
         raise ValueError(f"{text!r} is not a duration; write 90s, 30m or 2h")
     return float(found[1]) * _SECONDS[found[2]]
@@ -21,7 +21,7 @@ def seconds(text: str) -> float:
 
 def megabytes(text: str) -> int:
     """Megabytes from `3072`, `3072M` or `3G`; raises ValueError with a sentence."""
-    found = re.fullmatch(r"(\d{1,12})(M|MB|G|GB|)", text.strip())
+    found = re.fullmatch(r"(\d{1,12})(M|MB|G|GB|)", text.strip(), re.ASCII)
     if not found or not 0 < int(found[1]) * _MEGABYTES[found[2]] <= MAX_MEGABYTES:
         raise ValueError(f"{text!r} is not a size; write 3072M or 3G")
     return int(found[1]) * _MEGABYTES[found[2]]
@@ -31,6 +31,6 @@ def jobs(text: str) -> int:
     """A number of jobs, or `auto` for one a processor; raises ValueError with a sentence."""
     if text == "auto":
         return len(os.sched_getaffinity(0))
-    if not re.fullmatch(r"\d{1,6}", text.strip()) or int(text) < 1:
+    if not re.fullmatch(r"\d{1,6}", text.strip(), re.ASCII) or int(text) < 1:
         raise ValueError(f"{text!r} is neither a positive number nor auto")
     return int(text)
