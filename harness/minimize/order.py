@@ -9,7 +9,7 @@ import numpy as np
 from harness.model.case import Case
 from harness.model.codec import to_json
 from harness.model.dtypes import DTYPES, widen
-from harness.model.program import TensorSpec
+from harness.model.program import ModuleRecipe, Node, TensorSpec
 from harness.model.values import Ref, Tensor, Value, leaves
 
 # Simplest first: what a reader takes for granted, then what says something about the bug.
@@ -39,7 +39,7 @@ def size_key(case: Case) -> tuple[Key, bytes]:
     """
     operators = case.program.operators
     specs = [node.spec for node in case.program.placeholders if isinstance(node.spec, TensorSpec)]
-    callees = [*operators, *case.program.modules.values()]
+    callees: list[Node | ModuleRecipe] = [*operators, *case.program.modules.values()]
     arguments = math.fsum(_argument_weight(callee.args) + 1.5 * _argument_weight(dict(callee.kwargs)) for callee in callees)
     arguments += sum(recipe.training for recipe in case.program.modules.values())
     elements, ranks, oddities, ugliness = 0, 0, 0, 0.0
