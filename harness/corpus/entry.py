@@ -20,7 +20,9 @@ from harness.errors import FormatError
 from harness.minimize.edits import literal_case
 from harness.model.case import Case
 from harness.model.codec import FORMAT_VERSION, case_id
+from harness.model.fill import Literal
 from harness.model.outcome import Outcome, Witness
+from harness.model.values import Tensor, leaves
 from harness.model.verdict import Severity, Verdict
 
 OPEN, FIXED = "open", "fixed"
@@ -28,6 +30,7 @@ STATUSES = (OPEN, FIXED)
 ROUTES = ("users", "raw", "")
 MAX_ARTIFACT = 40_000
 MAX_STDERR = 4_000
+MAX_TRACE = 20_000  # bytes of tensor data
 UPDATE_COMMAND = "fxdiff corpus update {slug}"
 
 _OPTIONAL = ("victim.json", "evidence/verdict.json")
@@ -106,18 +109,25 @@ def current_platform() -> str:
 
 
 def trim(outcome: Outcome) -> Outcome:
-    """An outcome without what replay never asks for: node traces, timings, long texts."""
+    """An outcome without what replay never asks for: timings, long texts, and node traces that are not small."""
     death = outcome.death
     if death is not None:
         death = dataclasses.replace(death, stderr=death.stderr[-MAX_STDERR:])
     return dataclasses.replace(
         outcome,
         message=outcome.message[:MAX_ARTIFACT],
-        witness=tuple(Witness(twin=each.twin, spread=each.spread) for each in outcome.witness),
+        witness=tuple(dataclasses.replace(each, trace=each.trace if _is_small(each) else ()) for each in outcome.witness),
         seconds={},
         artifacts={name: text for name, text in outcome.artifacts.items() if len(text) <= MAX_ARTIFACT},
         death=death,
     )
+
+
+def _is_small(witness: Witness) -> bool:
+    """Whether a trace may be kept, so that a reproducer can be written again from the entry alone."""
+    values = [[*trace.args, *trace.kwargs.values(), trace.output] for trace in witness.trace]
+    sizes = (len(leaf.data.data) for _, leaf in leaves(values) if isinstance(leaf, Tensor) and isinstance(leaf.data, Literal))
+    return sum(sizes) <= MAX_TRACE
 
 
 def render(entry: Entry) -> dict[str, bytes]:

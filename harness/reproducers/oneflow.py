@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 
 from harness.backends.oneflow.errors import OneFlowUnsupported
-from harness.backends.oneflow.lockstep import is_structural
-from harness.backends.oneflow.operands import Source
+from harness.backends.oneflow.operands import Source, is_structural
 from harness.backends.oneflow.repro import call_tensors, render_call
 from harness.backends.oneflow.translate import FLOW_DTYPES
 from harness.errors import Unsupported

@@ -59,6 +59,22 @@ def run():
     return 0
 """
 
+_LOWER_ONLY = """
+def run():
+    try:
+        lower("raw")
+    except Exception as error:
+        print(f"cannot run: torch.export or torch-mlir's importer refuses this module: {{error}}")
+        return 2
+    try:
+        lower("linalg-on-tensors")
+    except Exception as error:
+        print(f"{failure}: {{error}}")
+        return {failure_code}
+    print("fixed: torch-mlir lowers it to linalg-on-tensors")
+    return 0
+"""
+
 _DECLARED = '''
 DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "si64": torch.int64,
@@ -158,8 +174,11 @@ def repro_source(
     module = module_source(case, flat=flat)
     wanted = _wanted(reference, call)
     halves = any(tensor.dtype == "bfloat16" for tensor in [*wanted, *_tensors(case, call)])
-    parts = [module.text, "\n".join([*_inputs(case, module, 0, "inputs"), f"expected = [{_expected(wanted)}]"])]
-    if call > 0:
+    # Where lowering itself fails there is nothing to execute, and the script stays as short as an issue wants it.
+    lowers = kind in (*ERROR_KINDS, *PROCESS_KINDS) and verdict.stage in OPT_STAGES
+    given = _inputs(case, module, 0, "inputs")
+    parts = [module.text, "\n".join(given if lowers else [*given, f"expected = [{_expected(wanted)}]"])]
+    if call > 0 and not lowers:
         comment = "# The module is exported with the inputs above and run with these."
         parts.append("\n".join([comment, *_inputs(case, module, call, "later_inputs")]))
     parts.append(_lower(case, module))
@@ -167,12 +186,15 @@ def repro_source(
         parts.append(_DECLARED)
     elif kind is Kind.SILENT_ERROR:
         parts.append(_SILENT)
+    elif lowers:
+        failure, code = _failure(kind)
+        parts.append(_LOWER_ONLY.format(failure=failure, failure_code=code))
     else:
         parts += [inlined("torch_mlir_bfloat16.py")] if halves else []
         parts += [inlined("torch_mlir_runtime.py"), _check(verdict, reference, call, tolerance or tolerance_of(verdict), halves)]
     parts.append(_IN_CHILD.format(timeout=timeout) if kind in PROCESS_KINDS else _IN_PROCESS)
     body = "\n\n\n".join(part.strip("\n") for part in parts)
-    return f"{docstring(verdict, note)}\n\n{_imports(kind, body, halves)}\n\n{body}\n"
+    return f"{docstring(verdict, note)}\n\n{_imports(kind, body, halves, lowers)}\n\n{body}\n"
 
 
 def _tensors_only(case: Case, output: Value) -> Case:
@@ -239,13 +261,17 @@ def _dynamic_shapes(case: Case, module: ModuleSource) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
+def _failure(kind: Kind) -> tuple[str, int]:
+    """What an exception from torch-mlir means, and the exit code that says so."""
+    if kind in ERROR_KINDS:
+        return "BUG: torch-mlir fails", 1
+    if kind in PROCESS_KINDS:
+        return "fixed: torch-mlir refuses it", 0
+    return "cannot run: torch-mlir now refuses it", 2
+
+
 def _check(verdict: Verdict, reference: Outcome, call: int, tolerance: Tolerance, halves: bool) -> str:
-    if verdict.kind in ERROR_KINDS:
-        failure, code = "BUG: torch-mlir fails", 1
-    elif verdict.kind in PROCESS_KINDS:
-        failure, code = "fixed: torch-mlir refuses it", 0
-    else:
-        failure, code = "cannot run: torch-mlir now refuses it", 2
+    failure, code = _failure(verdict.kind)
     lowered = 'lower("linalg-on-tensors")'
     lowered = f"pass_bfloat16_as_bits({lowered})" if halves else lowered
     execute = f"execute({lowered}, *{'later_inputs' if call else 'inputs'})"
@@ -267,10 +293,11 @@ def inlined(name: str) -> str:
     return "\n".join(lines[first:]) + "\n"
 
 
-def _imports(kind: Kind, body: str, halves: bool) -> str:
+def _imports(kind: Kind, body: str, halves: bool, lowers: bool) -> str:
     standard = {"sys"}
     if kind in PROCESS_KINDS:
         standard |= {"signal", "subprocess"}
+    numpy: list[str] = []
     wheel = ["from torch_mlir import fx"]
     if kind in DECLARED_KINDS:
         standard.add("re")
@@ -280,13 +307,14 @@ def _imports(kind: Kind, body: str, halves: bool) -> str:
             "from torch_mlir.dialects import torch as torch_d",
             "from torch_mlir.extras.fx_importer import FxImporter",
         ]
-    else:
+    elif not lowers:
         standard |= {"ctypes", "re"} if halves else {"ctypes"}
         modules = "fx, ir, passmanager, runtime" if halves else "fx, passmanager, runtime"
-        wheel = ["import numpy as np", f"from torch_mlir import {modules}", "from torch_mlir.execution_engine import ExecutionEngine"]
+        numpy = ["import numpy as np"]
+        wheel = [f"from torch_mlir import {modules}", "from torch_mlir.execution_engine import ExecutionEngine"]
     head, _, torch_lines = imports_source(body).rpartition("import torch\n")
     head = "\n".join(line for line in head.strip("\n").split("\n") if line)
-    guarded = ["import torch", *(line for line in torch_lines.split("\n") if line), *wheel]
+    guarded = [*numpy, "import torch", *(line for line in torch_lines.split("\n") if line), *wheel]
     lines = [f"import {name}" for name in sorted(standard)] + ([head] if head else [])
     lines += ["", "try:", *(f"    {line}" for line in guarded), "except ImportError as error:"]
     lines += ['    print(f"cannot run: {error}")', "    sys.exit(2)"]

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.corpus import Corpus, Entry, Signature
@@ -16,6 +17,8 @@ from harness.corpus.entry import read
 from harness.errors import FormatError, UnknownName, UsageError
 from harness.minimize.edits import literal_case
 from harness.model.codec import to_json
+from harness.model.outcome import NodeTrace, Witness
+from harness.model.values import tensor_from_array
 from harness.model.verdict import Kind
 
 
@@ -30,7 +33,7 @@ def test_an_entry_comes_back_as_it_went(tmp_path: Path, entry: Entry) -> None:
     assert found.victim is not None
     assert to_json(found.victim) == to_json(found.case)
     assert found.reference.calls == entry.reference.calls
-    assert found.reference.witness[0].trace == ()
+    assert found.reference.witness[0].trace == entry.reference.witness[0].trace
     assert found.observed.calls == entry.observed.calls
     assert found.observed.artifacts == {}
     same = (
@@ -51,6 +54,15 @@ def test_an_entry_comes_back_as_it_went(tmp_path: Path, entry: Entry) -> None:
         assert getattr(found, name) == getattr(entry, name), name
     assert found.repro_mlir == "// RUN: x\n"
     assert found.path == path
+
+
+def test_long_traces_and_texts_are_not_kept(tmp_path: Path, entry: Entry) -> None:
+    big = tensor_from_array(np.zeros(50_000, "<f4"), "float32")
+    witness = Witness((NodeTrace("roll_1", (big,)),), twin=entry.reference.calls[0].output)
+    reference = dataclasses.replace(entry.reference, witness=(witness,), message="x" * 100_000)
+    found = read(Corpus(tmp_path).add(dataclasses.replace(entry, reference=reference)))
+    assert found.reference.witness == (Witness(twin=witness.twin),)
+    assert len(found.reference.message) < 50_000
 
 
 def test_the_same_entry_gives_the_same_bytes(tmp_path: Path, entry: Entry) -> None:

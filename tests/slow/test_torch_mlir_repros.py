@@ -30,8 +30,8 @@ LACKING = missing(target("torch-mlir:linalg").zygote)
 pytestmark = pytest.mark.skipif(LACKING is not None, reason=str(LACKING))
 
 
-def verdict(kind: Kind, call: int | None = None) -> Verdict:
-    return Verdict("any", kind, "torch-mlir:linalg", Severity.ERROR, 'said of a "case" with \\ and """quotes"""', call=call)
+def verdict(kind: Kind, call: int | None = None, stage: str = "") -> Verdict:
+    return Verdict("any", kind, "torch-mlir:linalg", Severity.ERROR, 'said of a "case" with \\ and """quotes"""', stage, call=call)
 
 
 def op(*args: object, dtype: str = "float32", shape: tuple[int, ...] = (2, 3), target: str, values: object = None) -> Case:
@@ -102,6 +102,19 @@ def test_a_failing_pipeline_is_a_bug_or_a_refusal_by_its_kind() -> None:
     code, output = exit_code(case, Kind.VALUE)
     assert code == 2, output
     assert exit_code(roll_case(1), Kind.INVALID_IR)[0] == 0
+
+
+def test_where_lowering_fails_nothing_is_executed() -> None:
+    pool = op((2,), target="torch.nn.functional.adaptive_max_pool1d", shape=(1, 1, 1))
+    source = repro_source(pool, verdict(Kind.INVALID_IR, stage="linalg"), eager(pool))
+    assert len(source.splitlines()) < 60
+    assert "expected" not in source
+    ran = run_source(source)
+    assert ran.shows_the_bug, ran.output
+    dead = run_source(repro_source(_empty_reshape(), verdict(Kind.CRASH, stage="linalg"), eager(_empty_reshape())))
+    assert dead.shows_the_bug, dead.output
+    fine = run_source(repro_source(roll_case(1), verdict(Kind.INVALID_IR, stage="torch-pipeline"), eager(roll_case(1))))
+    assert fine.exit_code == 0, fine.output
 
 
 def test_what_the_importer_refuses_cannot_be_run() -> None:
