@@ -59,7 +59,7 @@ def bfloat16_to_float32(bits: Array) -> npt.NDArray[np.float32]:
 
 def float32_to_bfloat16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     """Round float32 to bfloat16 bits, to nearest even, NaN kept quiet (the rule of c10/util/BFloat16.h)."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    bits = np.asarray(values, dtype=np.float32, order="C").view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
     quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
