@@ -181,7 +181,7 @@ def test_a_broken_entry_is_one_clear_collection_error(tmp_path: Path) -> None:
     (path / "case.json").write_text("{")
     code, text = run_pytest(tmp_path / "corpus")
     assert code == 2
-    assert "case.json: was changed since it was written" in text and "Traceback" not in text
+    assert "case.json: changed since fxdiff wrote it" in text and "Traceback" not in text
 
 
 def test_an_entry_of_a_later_fxdiff_is_refused_by_name(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from harness.errors import FormatError, UsageError
 from harness.events import EVENTS, Event
@@ -18,29 +18,42 @@ class LogWriter:
     """Appends events to a file; usable as a listener."""
 
     def __init__(self, path: Path) -> None:
+        """Raises UsageError where the file cannot be written; a last line that a kill cut short is taken away."""
         self.path = path
         try:
-            self._file: IO[bytes] = path.open("ab")
-            if self._file.tell() == 0:
-                self._file.write(_HEADER)
-                self._file.flush()
+            self._file = path.open("ab", buffering=0)  # each event is one write, on disk at once
+            end = _whole_lines(path) if path.is_file() else 0
+            if path.is_file():
+                self._file.truncate(end)
         except OSError as error:
             raise UsageError(f"cannot write the event log {path}: {error.strerror}") from error
+        try:
+            if end == 0:
+                self._write(_HEADER)
+        except UsageError:
+            self._file.close()
+            raise
 
     def __call__(self, event: Event) -> None:
         """Write one event; raises UsageError where the disk refuses it."""
-        import json
-
         data = {"event": type(event).__name__, **to_data(event)}
+        self._write(json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n")
+
+    def _write(self, line: bytes) -> None:
         try:
-            self._file.write(json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n")
-            self._file.flush()
+            while line:
+                line = line[self._file.write(line) :]
         except OSError as error:
             raise UsageError(f"cannot write the event log {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _whole_lines(path: Path) -> int:
+    """How many bytes of a log are whole lines."""
+    return path.read_bytes().rfind(b"\n") + 1
 
 
 def read_log(path: Path) -> Iterator[Event]:
