@@ -22,7 +22,7 @@ from harness.environments.availability import missing
 from harness.errors import TargetUnavailable, UsageError, WorkerError
 from harness.model.case import Case
 from harness.model.outcome import Job, Outcome, Status
-from harness.reproducers.render import Reproducer
+from harness.reproducers.render import Script
 from harness.reproducers.run import run_source
 from harness.triage.issues import KnownIssue
 from harness.triage.known import KnownBug, KnownBugs
@@ -140,16 +140,12 @@ class Session:
         """A keeper that proves reproducers in clean processes, one at a time."""
         return FindingKeeper(folder, prove=self.prove, versions=self.pool.versions)
 
-    def prove(self, reproducer: Reproducer) -> Proof:
-        """Run a reproducer in the interpreter that it is for.
-
-        A target for which fxdiff writes no scripts has shown the bug in fresh workers, and replay shows it again.
-        """
-        if reproducer.script is None:
-            return Proof(True, "")
-        python, env = interpreter_for(reproducer.environment)
+    def prove(self, script: Script) -> Proof:
+        """Run a reproducer in a clean process of the interpreter that it is for."""
+        python, env = interpreter_for(script.environment)
+        path = () if script.bare else tuple(os.path.abspath(entry) for entry in sys.path)
         with self._proving:
-            ran = run_source(reproducer.script, python=python, env=env, timeout=120.0)
+            ran = run_source(script.text, python=python, env=env, timeout=180.0, path=path)
         return Proof(ran.shows_the_bug, ran.output or f"exit code {ran.exit_code}")
 
     def known_bugs(self, *folders: Path, issues: Iterable[KnownIssue] = ()) -> KnownBugs:

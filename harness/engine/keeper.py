@@ -16,13 +16,13 @@ from harness.engine.campaign import Saved
 from harness.engine.investigate import Finding
 from harness.engine.rundir import UNPROVEN
 from harness.errors import HarnessError, UsageError
-from harness.reproducers.render import Reproducer, render
+from harness.reproducers.render import Script, render
 from harness.reproducers.run import mlir_shows
 from harness.reproducers.source import case_source
 from harness.triage.features import dtype_class
 
 CUT_SHORT = "minimization was cut short"
-Prove = Callable[[Reproducer], "Proof"]
+Prove = Callable[[Script], "Proof"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,11 +66,18 @@ class FindingKeeper:
         entry = self.entry(finding)
         note = _remarks(finding)
         reproducer = render(entry)
-        proof = self._prove(reproducer)
         mlir = reproducer.mlir if reproducer.mlir is not None and mlir_shows(reproducer.mlir) else None
+        proof = Proof(False, reproducer.reason)
+        for script in reproducer.scripts:
+            proof = self._prove(script)
+            if proof.shown:
+                break
         if not proof.shown:
             note = "; ".join(filter(None, (note, f"its reproducer did not show it: {_last_line(proof.output)}")))
-        return dataclasses.replace(entry, repro=reproducer.script or reproducer.replay, repro_mlir=mlir, notes=note), proof
+        elif not script.bare:
+            why = reproducer.reason or "a script that imports the target alone does not show it"
+            note = "; ".join(filter(None, (note, f"repro.py goes through fxdiff: {why}")))
+        return dataclasses.replace(entry, repro=script.text, repro_mlir=mlir, notes=note), proof
 
     def entry(self, finding: Finding) -> Entry:
         """The finding as an entry, its reproducer not yet rendered."""

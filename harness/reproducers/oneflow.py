@@ -63,8 +63,7 @@ def differs(actual, wanted):
 
 def run():
     try:
-        results = flatten(compute())
-        [result.numpy() for result in results if isinstance(result, oneflow.Tensor)]  # waits until they are computed
+{compute}
     except Exception as error:
         print(f"{failure}: {{type(error).__name__}}: {{str(error).strip()}}")
         return {failure_code}
@@ -79,6 +78,15 @@ def run():
     print("fixed: OneFlow agrees with eager PyTorch")
     return 0
 '''
+
+_ONCE = """\
+        results = flatten(compute())
+        [result.numpy() for result in results if isinstance(result, oneflow.Tensor)]  # waits until they are computed"""
+
+_REPEATED = """\
+        for _ in range({calls}):  # the first call is right
+            results = flatten(compute())
+            [result.numpy() for result in results if isinstance(result, oneflow.Tensor)]  # waits until they are computed"""
 
 _IN_PROCESS = """
 if __name__ == "__main__":
@@ -126,7 +134,7 @@ def repro_source(
         _HEAD.format(docstring=docstring(verdict, note), imports="\nimport signal\nimport subprocess" if process else ""),
         "\n".join([*script.tensors, "", "", "def compute():", *(f"    {line}" for line in body), f"    return {script.result(output)}"]),
         _expected(expected),
-        _check(verdict, expected),
+        _check(verdict, expected, calls=call + 1),
         _IN_CHILD.format(timeout=timeout) if process else _IN_PROCESS,
     ]
     text = "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
@@ -283,7 +291,7 @@ def _expected(value: Value) -> str:
     return "\n".join([*lines, "]"]) if len(lines) > 1 else "expected = []"
 
 
-def _check(verdict: Verdict, expected: Value) -> str:
+def _check(verdict: Verdict, expected: Value, *, calls: int) -> str:
     tolerance = tolerance_of(verdict)
     if verdict.kind in ERROR_KINDS:
         failure, code = "BUG: OneFlow fails", 1
@@ -298,4 +306,5 @@ def _check(verdict: Verdict, expected: Value) -> str:
     tensors = [index for index, (_, leaf) in enumerate(leaves(expected)) if isinstance(leaf, Tensor)]
     picked = compared(verdict, expected)
     chosen = "range(len(expected))" if len(picked) == len(tensors) else repr([tensors[index] for index in picked])
-    return _COMPARE.format(near=near, signs=signs, failure=failure, failure_code=code, chosen=chosen)
+    compute = _REPEATED.format(calls=calls) if calls > 1 else _ONCE
+    return _COMPARE.format(compute=compute, near=near, signs=signs, failure=failure, failure_code=code, chosen=chosen)

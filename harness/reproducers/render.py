@@ -7,45 +7,73 @@ from dataclasses import dataclass
 from harness.backends.protocol import target
 from harness.corpus.entry import Entry
 from harness.errors import Unsupported
-from harness.model.verdict import Kind
+from harness.model.verdict import Kind, Verdict
 from harness.reproducers import oneflow, replay, torch_mlir
 
 _IR_KINDS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM, Kind.ERROR, Kind.INVALID_IR, Kind.SILENT_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
-class Reproducer:
-    """A script that exits 1 while the bug exists, the environment whose interpreter runs it, and IR where it tells.
+class Script:
+    """One way to show a bug: a script that exits 1 while it exists, and the environment whose interpreter runs it.
 
-    Without such a script, `reason` says why there is none, and `replay` is one that runs the case through fxdiff and the
-    target's own module: it shows no more than the fresh workers that confirmed the finding.
+    A `bare` script imports the target alone; the other kind runs the case through fxdiff.
     """
 
-    script: str | None
+    text: str
     environment: str = "main"
+    bare: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reproducer:
+    """The scripts that may show an entry's bug, the best for its maintainers first, and IR where it tells the story.
+
+    `reason` says why there is no bare script, where there is none.
+    """
+
+    scripts: tuple[Script, ...] = ()
     mlir: str | None = None
     reason: str = ""
-    replay: str | None = None
+
+    @property
+    def bare(self) -> Script | None:
+        """The script that imports the target alone."""
+        return next((script for script in self.scripts if script.bare), None)
 
 
 def render(entry: Entry) -> Reproducer:
     """The reproducer of an open entry; render it before the reference's traces are trimmed away."""
     verdict = entry.verdict
     if verdict is None:
-        return Reproducer(None, reason="no disagreement was recorded")
+        return Reproducer(reason="no disagreement was recorded")
     note = ", ".join(f"{name} {version}" for name, version in sorted(entry.expectation.versions.items()))
     note = f"Seen with {note} on {entry.expectation.platform}.\n" if note else ""
-    mlir = torch_mlir.mlir_source(entry.observed) if entry.signature.family == "torch-mlir" and verdict.kind in _IR_KINDS else None
-    try:
-        if entry.victim is None and entry.signature.family == "torch-mlir":
-            return Reproducer(torch_mlir.repro_source(entry.case, verdict, entry.reference, note=note), "main", mlir)
-        if entry.victim is None and entry.signature.family == "oneflow":
-            return Reproducer(oneflow.repro_source(entry.case, verdict, entry.reference, guilty=entry.observed.node, note=note), "oneflow")
-    except Unsupported as error:
-        reason = str(error)
-    else:
-        reason = "it takes a later case to show it" if entry.victim is not None else f"nothing but fxdiff runs {entry.target}"
     shown, runs = entry.reproduced
     tries = 1 if shown == runs else 2 * runs
-    script = replay.repro_source(entry.case, verdict, target(entry.target), victim=entry.victim, tries=tries, note=note)
-    return Reproducer(None, "main", mlir, reason, script)
+    through_fxdiff = Script(
+        replay.repro_source(entry.case, verdict, target(entry.target), victim=entry.victim, tries=tries, note=note), bare=False
+    )
+    try:
+        bare = _bare(entry, verdict, note)
+    except Unsupported as error:
+        return Reproducer((through_fxdiff,), _mlir(entry, verdict), str(error))
+    return Reproducer((bare, through_fxdiff), _mlir(entry, verdict))
+
+
+def _bare(entry: Entry, verdict: Verdict, note: str) -> Script:
+    if entry.victim is not None:
+        raise Unsupported("it takes a later case to show it")
+    if entry.signature.family == "torch-mlir":
+        if entry.route == "raw":
+            raise Unsupported("the users' route, which decomposes operators before the import, does not show it")
+        return Script(torch_mlir.repro_source(entry.case, verdict, entry.reference, note=note))
+    if entry.signature.family == "oneflow":
+        return Script(oneflow.repro_source(entry.case, verdict, entry.reference, guilty=entry.observed.node, note=note), "oneflow")
+    raise Unsupported(f"nothing but fxdiff runs {entry.target}")
+
+
+def _mlir(entry: Entry, verdict: Verdict) -> str | None:
+    if entry.signature.family != "torch-mlir" or verdict.kind not in _IR_KINDS:
+        return None
+    return torch_mlir.mlir_source(entry.observed)
