@@ -8,7 +8,7 @@ from harness.backends.protocol import target
 from harness.corpus.entry import Entry
 from harness.errors import Unsupported
 from harness.model.verdict import Kind, Verdict
-from harness.reproducers import oneflow, replay, torch_mlir
+from harness.reproducers import replay, torch_mlir
 
 _IR_KINDS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM, Kind.ERROR, Kind.INVALID_IR, Kind.SILENT_ERROR)
 
@@ -69,6 +69,8 @@ def _bare(entry: Entry, verdict: Verdict, note: str) -> Script:
             raise Unsupported("the users' route, which decomposes operators before the import, does not show it")
         return Script(torch_mlir.repro_source(entry.case, verdict, entry.reference, note=note))
     if entry.signature.family == "oneflow":
+        from harness.reproducers import oneflow  # brings the whole translation table, which most runs never need
+
         return Script(oneflow.repro_source(entry.case, verdict, entry.reference, guilty=entry.observed.node, note=note), "oneflow")
     raise Unsupported(f"nothing but fxdiff runs {entry.target}")
 
