@@ -109,4 +109,5 @@ class Shrinker:
 
 def _own_notes(notes: str) -> list[str]:
     """What people wrote: the remarks on how minimization went are made anew."""
-    return [part for part in notes.split("; ") if part and part != CUT_SHORT and not part.startswith("flaky: ")]
+    remarks = (CUT_SHORT, "flaky: ", "repro.py goes through fxdiff: ")
+    return [part for part in notes.split("; ") if part and not part.startswith(remarks)]

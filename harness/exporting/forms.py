@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.corpus.entry import Entry
 from harness.errors import Unsupported, UsageError
 from harness.exporting import oneflow, torch_mlir
-from harness.exporting.issue import Drafts, issue
+from harness.exporting.issue import Drafts, issue, mlir_issue
 from harness.exporting.pytest_file import pytest_file
 from harness.exporting.titles import title_of
 
@@ -63,7 +63,7 @@ def _issue(entry: Entry, shows: Callable[[str], bool]) -> Exported:
     if entry.verdict is None:
         raise Unsupported("no disagreement was recorded")
     if entry.repro is None or needs_fxdiff(entry):
-        raise Unsupported("an issue must be reproducible without fxdiff, and only `fxdiff replay` shows this one")
+        return Exported("issue", mlir_issue(entry))
     drafts = _DRAFTS.get(entry.signature.family)
     if drafts is None:
         raise Unsupported(f"issues are written for {' and '.join(_DRAFTS)}")

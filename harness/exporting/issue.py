@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,17 @@ def issue(entry: Entry, drafts: Drafts, shows: Callable[[str], bool]) -> tuple[s
     blocks += _diagnostics(entry) + _mlir(entry) + _torch_source(entry)
     blocks += ["### Versions", _versions(entry), "### How it was found", _found(entry)]
     return scrub("\n\n".join(blocks)) + "\n", script
+
+
+def mlir_issue(entry: Entry) -> str:
+    """The issue of a bug that torch-mlir-opt alone shows, for want of a script that does; raises Unsupported."""
+    blocks = _mlir(entry)
+    if not blocks:
+        raise Unsupported("an issue must be reproducible without fxdiff, and only `fxdiff replay` shows this one")
+    parts = [f"# {title_of(entry)}", _sentence(entry), "### To reproduce", *blocks[1:], "### Expected and actual"]
+    parts += [_fenced("\n".join(_compared(entry)), "text"), *_diagnostics(entry), _details("The program in PyTorch", _source(entry))]
+    parts += ["### Versions", _versions(entry), "### How it was found", _found(entry)]
+    return scrub("\n\n".join(parts)) + "\n"
 
 
 def _short(entry: Entry, drafts: Drafts, shows: Callable[[str], bool]) -> str | None:
@@ -127,7 +139,7 @@ def _diagnostics(entry: Entry) -> list[str]:
     elif not said and did(entry.observed):
         said = [entry.observed.message]
     lines = [line.rstrip()[:400] for text in said for line in text.splitlines() if line.strip()]
-    lines = [line for line in lines if not _is_noise(line)]
+    lines = [re.sub(r"\b(_Z\w{40})\w+", r"\1...", line) for line in lines if not _is_noise(line)]
     if not lines:
         return []
     if len(lines) > MAX_DIAGNOSTICS:
@@ -151,6 +163,9 @@ _NOISE = (
     "_Py",
     "Py_",
     "cfunction_call",
+    "method_vectorcall",
+    "google::LogMessage",
+    "Stack (most recent call first)",
     "(unknown)",
 )
 
@@ -166,15 +181,19 @@ def _mlir(entry: Entry) -> list[str]:
         return []
     run, _, body = text.partition("\n")
     command = run.removeprefix("// RUN: ").replace("%s", "repro.mlir")
-    return ["### MLIR", f"The same with `torch-mlir-opt` alone:\n\n```sh\n{command}\n```", _fenced(body, "mlir")]
+    return ["### MLIR", f"`torch-mlir-opt` alone shows it on this `repro.mlir`:\n\n```sh\n{command}\n```", _fenced(body, "mlir")]
 
 
 def _torch_source(entry: Entry) -> list[str]:
     """For systems whose scripts hold no PyTorch: what gave the expected values."""
     if entry.signature.family == "torch-mlir":
         return []
-    text = case_source(entry.case, call=(entry.verdict.call or 0) if entry.verdict is not None else 0)
-    return [_details("The same in PyTorch", _fenced(text, "python"))] if text.count("\n") <= MAX_SCRIPT else []
+    text = _source(entry)
+    return [_details("The same in PyTorch", text)] if text.count("\n") <= MAX_SCRIPT else []
+
+
+def _source(entry: Entry) -> str:
+    return _fenced(case_source(entry.case, call=(entry.verdict.call or 0) if entry.verdict is not None else 0), "python")
 
 
 def _versions(entry: Entry) -> str:

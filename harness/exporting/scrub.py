@@ -10,7 +10,7 @@ from collections.abc import Iterable
 HOST = "HOST"
 # Words that a text about a bug needs, whatever a machine is called.
 _COMMON = {"localhost", "torch", "torch-mlir", "oneflow", "pytorch", "python", "linux", "ubuntu", "debian", "main", "host", "module"}
-_UNIX = re.compile(r"(?<![\w./:<!])/(?:[\w.+@~%-]+/)+([\w.+@%-]*)")
+_UNIX = re.compile(r"(?<![\w./:<!~])/(?:[\w.+@~%-]+/)+([\w.+@%-]*)")
 _HOME = re.compile(r"(?<![\w])~[\w.-]*/(?:[\w.+@-]+/)*([\w.+@-]+)")
 _WINDOWS = re.compile(r"(?<![\w])[A-Za-z]:\\(?:[^\\\s\"'<>|]+\\)+([^\\\s\"'<>|]*)")
 _SITE = re.compile(r".*/(?:site|dist)-packages/")

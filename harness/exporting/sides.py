@@ -59,13 +59,11 @@ def did(outcome: Outcome) -> str:
     """What a target did that returned no value, in a few words; empty where it returned one."""
     if outcome.status is Status.OK:
         return ""
-    if outcome.death is not None:
-        how = outcome.death.signal or (
-            f"exit code {outcome.death.exit_code}" if outcome.death.exit_code is not None else outcome.status.value
-        )
-        return f"the process dies: {how}"
     if outcome.status is Status.TIMEOUT:
         return "no answer before the deadline"
+    if outcome.death is not None:
+        code = outcome.death.exit_code
+        return f"the process dies: {outcome.death.signal or (outcome.status.value if code is None else f'exit code {code}')}"
     first = next((line.strip() for line in outcome.message.splitlines() if line.strip()), "no message")
     return f"fails: {first[:300]}"
 

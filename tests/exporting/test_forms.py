@@ -1,0 +1,220 @@
+"""Which forms apply to which entry, and what stands in them; that they run is for tests/slow/test_exports.py."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Callable
+
+import pytest
+
+from harness.cli import export as verb
+from harness.corpus.entry import Entry
+from harness.errors import Unsupported, UsageError
+from harness.exporting import FORMS, export
+from harness.exporting.forms import environment_of
+from harness.exporting.issue import MAX_SCRIPT
+from harness.exporting.pieces import pieces
+from harness.exporting.proof import shows_bug
+from harness.exporting.titles import MAX_TITLE, guilty_node, title_of
+from harness.exporting.torch_mlir import pipeline
+from harness.model.verdict import Kind
+from harness.reproducers.run import ReproRun
+from harness.reproducers.torch_mlir import inlined
+from tests.exporting import entries
+
+Make = Callable[[], Entry]
+
+
+def code(text: str) -> str:
+    """The first Python block of a Markdown text."""
+    return text.split("```python\n", 1)[1].split("```", 1)[0]
+
+
+def test_the_command_offers_every_form() -> None:
+    assert verb.FORMS == FORMS
+
+
+@pytest.mark.parametrize("make", entries.ALL)
+def test_an_issue_has_everything_that_it_takes(make: Make) -> None:
+    entry = make()
+    text = export(entry, "issue").text
+    assert text.startswith(f"# {title_of(entry)}\n")
+    assert code(text).count("\n") <= MAX_SCRIPT
+    ast.parse(code(text))
+    for heading in ("### To reproduce", "### Expected and actual", "### Versions", "### How it was found"):
+        assert heading in text
+    assert "seed 7, case 12), minimized from 9 operators to 1. Reproduced in 2 of 3 fresh processes." in text
+    assert "- torch: 2.13.0\n" in text
+    assert "harness" not in text
+    assert entry.target not in text
+    assert text.count("```") % 2 == 0
+
+
+def test_an_issue_is_scrubbed() -> None:
+    entry = entries.unfold()
+    assert entry.verdict is not None
+    said = 'RuntimeError: File "/home/ada/oneflow/x.cpp" at 0x7fc98bcd5bd0'
+    observed = dataclasses.replace(entry.observed, message=said)
+    told = dataclasses.replace(entry, observed=observed, verdict=dataclasses.replace(entry.verdict, message=said))
+    text = export(told, "issue").text
+    assert "/home" not in text
+    assert 'File "x.cpp" at 0x...' in text
+
+
+def test_noise_is_left_out_of_diagnostics() -> None:
+    text = export(entries.index_add(), "issue").text
+    assert "Check failed: index >= 0" in text
+    assert "google::LogMessage" not in text
+    assert "### Diagnostics" not in export(entries.repeat(), "issue").text
+
+
+def test_long_diagnostics_keep_both_ends() -> None:
+    entry = entries.unfold()
+    observed = dataclasses.replace(entry.observed, message="\n".join(f"line {number}" for number in range(100)))
+    text = export(dataclasses.replace(entry, observed=observed), "issue").text
+    assert "line 0\n" in text
+    assert "line 99\n" in text
+    assert "... 75 lines ..." in text
+
+
+def test_what_does_not_fit_is_folded_and_stands_there_whole() -> None:
+    entry = entries.roll()
+    assert entry.repro is not None
+    text = export(entry, "issue", shows=lambda script: script == entry.repro).text
+    assert code(text).rstrip().endswith('output_type="linalg-on-tensors")')
+    assert code(text).count("\n") <= MAX_SCRIPT
+    assert f"<summary>repro.py</summary>\n\n```python\n{entry.repro}```" in text
+
+
+@pytest.mark.parametrize("form", ["script", "issue", "pytest", "e2e"])
+def test_nothing_is_exported_that_does_not_show_the_bug(form: str) -> None:
+    with pytest.raises(UsageError, match="--no-run"):
+        export(entries.roll(), form, shows=lambda script: False)
+
+
+def test_mlir_goes_with_the_line_that_runs_it() -> None:
+    text = "// RUN: torch-mlir-opt -pass-pipeline='builtin.module(x)' %s\nmodule {\n}\n"
+    entry = dataclasses.replace(entries.full_like(), repro_mlir=text)
+    assert export(entry, "mlir").text == text
+    issue = export(entry, "issue").text
+    assert "torch-mlir-opt -pass-pipeline='builtin.module(x)' repro.mlir" in issue
+    assert "```mlir\nmodule {\n}\n```" in issue
+
+
+@pytest.mark.parametrize(
+    ("make", "form", "reason"),
+    [
+        (entries.roll, "mlir", "torch-mlir-opt alone does not show it"),
+        (entries.sort, "mlir", "no MLIR"),
+        (entries.gelu, "e2e", "suite forgives this difference"),
+        (entries.index_add, "e2e", "takes its whole test run along"),
+    ],
+)
+def test_a_form_that_does_not_apply_says_why(make: Make, form: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        export(make(), form)
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail", "reason"),
+    [
+        (Kind.DECLARED_SHAPE, {}, "compares results only"),
+        (Kind.SPECIAL, {"special": "signed-zero"}, "takes -0.0 for 0.0"),
+    ],
+)
+def test_what_the_end_to_end_suite_cannot_see(kind: Kind, detail: dict[str, object], reason: str) -> None:
+    entry = entries.roll()
+    assert entry.verdict is not None
+    changed = dataclasses.replace(entry, verdict=dataclasses.replace(entry.verdict, kind=kind, detail=detail))
+    with pytest.raises(UsageError, match=reason):
+        export(changed, "e2e")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_only_fxdiff_can_show(form: str) -> None:
+    entry = dataclasses.replace(entries.roll(), repro=None, victim=entries.roll().case)
+    with pytest.raises(UsageError, match=f"has no form '{form}'"):
+        export(entry, form)
+
+
+def test_a_script_that_needs_fxdiff_is_a_script_and_no_issue() -> None:
+    replaying = "try:\n    from harness.cli.session import Session\nexcept ImportError:\n    raise SystemExit(2)\n"
+    entry = dataclasses.replace(entries.sort(), repro=replaying)
+    assert export(entry, "script").text == replaying
+    assert environment_of(entry) == "main"
+    with pytest.raises(UsageError, match="without fxdiff"):
+        export(entry, "issue")
+
+
+def test_where_only_mlir_shows_it_the_issue_is_made_of_mlir() -> None:
+    text = "// RUN: torch-mlir-opt -pass-pipeline='builtin.module(x)' %s\nmodule {\n}\n"
+    entry = dataclasses.replace(entries.full_like(), repro=None, repro_mlir=text)
+    issue = export(entry, "issue").text
+    assert "### To reproduce\n\n`torch-mlir-opt` alone shows it" in issue
+    assert "```mlir\nmodule {\n}\n```" in issue
+    assert "torch.full_like" in code(issue)
+
+
+def test_a_script_changed_by_hand_is_exported_as_it_is() -> None:
+    entry = dataclasses.replace(entries.roll(), repro="raise SystemExit(1)\n")
+    text = export(entry, "issue").text
+    assert "<summary>repro.py</summary>\n\n```python\nraise SystemExit(1)\n```" in text
+    with pytest.raises(Unsupported, match="not Python"):
+        pieces("def (")
+    with pytest.raises(Unsupported, match="changed by hand"):
+        pieces("x = 1\n").source("lower")
+
+
+def test_titles_are_made_of_the_signature() -> None:
+    assert title_of(entries.roll()) == "roll: wrong result (arg1=negative)"
+    assert title_of(entries.repeat()) == "repeat: crash (SIGFPE) in the lowering to linalg (empty)"
+    assert title_of(entries.var()) == "var: wrong NaN"
+    entry = entries.roll()
+    many = dataclasses.replace(entry.signature, trigger=tuple(f"arg{number}=negative" for number in range(40)))
+    assert len(title_of(dataclasses.replace(entry, signature=many))) <= MAX_TITLE
+    assert guilty_node(entry) == "roll_1"
+
+
+def test_the_pipeline_is_the_whole_one_in_long_lines() -> None:
+    match = re.search(r'LINALG_TO_LLVM = """(.*?)"""', inlined("torch_mlir_runtime.py"), re.DOTALL)
+    assert match is not None
+    assert re.sub(r"\s", "", pipeline()) == re.sub(r"\s", "", match[1])
+    assert max(map(len, pipeline().split("\n"))) <= 155
+
+
+def test_a_pytest_file_holds_the_script_as_it_is() -> None:
+    entry = entries.index_add()
+    text = export(entry, "pytest").text
+    tree = ast.parse(text)
+    (script,) = (
+        each.value.value
+        for each in tree.body
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str)
+    )
+    assert script.lstrip() == entry.repro
+    assert "ONEFLOW_PYTHON" in text
+    assert "ONEFLOW_PYTHON" not in export(entries.repeat(), "pytest").text
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "output", "shown"),
+    [
+        (Kind.VALUE, 1, "BUG: they differ", True),
+        (Kind.VALUE, 1, "Traceback\nAssertionError: 1", True),
+        (Kind.VALUE, 1, "Traceback\nModuleNotFoundError: no torch", False),
+        (Kind.VALUE, 0, "fixed", False),
+        (Kind.ERROR, 1, "Traceback (most recent call last):\nRuntimeError: no", True),
+        (Kind.ERROR, 1, "Traceback (most recent call last):\nNameError: x", False),
+        (Kind.CRASH, -11, "", True),
+        (Kind.CRASH, 1, "Traceback (most recent call last):\nRuntimeError: no", False),
+        (Kind.TIMEOUT, None, "", True),
+        (Kind.TIMEOUT, 0, "", False),
+        (Kind.OOM, -9, "", True),
+    ],
+)
+def test_a_script_shows_the_bug_and_not_merely_fails(kind: Kind, code: int | None, output: str, shown: bool) -> None:
+    verdict = entries.roll().verdict
+    assert verdict is not None
+    assert shows_bug(dataclasses.replace(verdict, kind=kind), ReproRun(code, output)) is shown
