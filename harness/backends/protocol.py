@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from harness.errors import HarnessError, UnknownName, UsageError
@@ -54,8 +54,9 @@ class TargetSpec:
     `entry` is `module:Class`; `environment` is `main` or `oneflow`; targets with one `zygote` share the warmed parent
     process of that name, which is itself forked from that of `parent_zygote` where one of its targets is in use.
     `needs` is evidence that the reference must supply (`trace`). `modes` are the modes of cases that it honours: one without
-    `grad` runs the forward pass alone. `family` groups targets for reports and signatures. A
-    target that is `faithful` is expected never to disagree.
+    `grad` runs the forward pass alone. `family` groups targets for reports and signatures. Where bulk runs take a
+    shortcut, `users_route` holds the options of the way that users go; `evidence_run` those of a run that stops early and
+    leaves behind, as artifacts, what a process that dies cannot.
     """
 
     name: str
@@ -69,6 +70,8 @@ class TargetSpec:
     default: bool = False
     parent_zygote: str = ""
     modes: tuple[str, ...] = ("fwd",)
+    users_route: Mapping[str, str] = field(default_factory=dict)
+    evidence_run: Mapping[str, str] = field(default_factory=dict)
 
 
 _TARGETS: dict[str, TargetSpec] = {}
@@ -149,5 +152,7 @@ register(
         parent_zygote="torch",
         family="torch-mlir",
         default=True,
+        users_route={"route": "export"},
+        evidence_run={"until": "import"},
     )
 )

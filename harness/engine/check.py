@@ -136,9 +136,16 @@ class Checker:
             for variant, specs in _variants(case, self._targets):
                 self._tell(f"{name}: graph {graph + 1} of {len(cases)} on {', '.join(spec.name for spec in specs)}")
                 # Fresh workers: what an earlier module broke in its process must not look like this one's fault.
-                evaluation = self._evaluator.evaluate(variant, specs, fresh=True)
+                try:
+                    evaluation = self._evaluator.evaluate(variant, specs, fresh=True)
+                except Exception as error:  # a fault of ours costs this graph, not the modules after it
+                    for spec in specs:
+                        collected[spec.name].fault(f"a fault of fxdiff in graph {graph + 1}: {type(error).__name__}: {error}")
+                    continue
                 if not evaluation.valid:
                     rejected = rejected or _at(evaluation.reference)
+                    for spec in specs:
+                        collected[spec.name].faults[f"graph {graph + 1} was not run, since eager refuses it"] = None
                     continue
                 self._collect(evaluation, specs, graph, collected, forward_only=variant is not case)
         results = tuple(found.result(target) for target, found in collected.items() if target != REFERENCE or found.disputes)
@@ -211,6 +218,11 @@ class _Collected:
         self.ran = 0
         self.forward_only = self.internal = False
 
+    def fault(self, text: str) -> None:
+        """Note something of ours that went wrong."""
+        self.internal = True
+        self.faults[_first_line(text)] = None
+
     def outcome(self, evaluation: Evaluation, target: str, *, forward_only: bool) -> None:
         """Account for one graph."""
         outcome = evaluation.observed[target]
@@ -227,11 +239,9 @@ class _Collected:
             if result.status is Status.UNSUPPORTED:
                 self.refusals[f"{result.name}: {_first_line(result.message)}"] = None
             elif result.status is Status.HARNESS_ERROR:
-                self.internal = True
-                self.faults[f"a fault of fxdiff at {result.name}: {_first_line(result.message)}"] = None
+                self.fault(f"a fault of fxdiff at {result.name}: {result.message}")
         if outcome.status is Status.HARNESS_ERROR:
-            self.internal = True
-            self.faults[f"a fault of fxdiff: {outcome.stage}: {_at(outcome)}"] = None
+            self.fault(f"a fault of fxdiff: {outcome.stage}: {_at(outcome)}")
         elif outcome.status is Status.INCONCLUSIVE:
             self.faults[_at(outcome)] = None
 

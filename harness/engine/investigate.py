@@ -32,7 +32,6 @@ FLAKY_TRIES = 6
 VICTIM_RUNS = 8
 REPEATED_CALLS = 3
 LAST_SECONDS = 5.0
-USERS_ROUTE = {"route": "export"}
 
 
 class ReplayingRunner(Runner, Protocol):
@@ -253,6 +252,7 @@ class Investigator:
         if final is None:
             return Dropped("the minimized case does not come back in fresh workers")
         settled, reproduced = final
+        settled = self._with_artifacts(settled, target)
         found = trigger(settled.case, settled.traces[0] if settled.traces else {})
         if self.effort.minimize:
             found = needed_features(settled.case, found, probe)
@@ -268,11 +268,19 @@ class Investigator:
             features=features,
         )
 
+    def _with_artifacts(self, settled: Evidence, target: TargetSpec) -> Evidence:
+        """What a dead process could not leave behind: the input of the stage that it died in."""
+        if settled.observed.death is None or not target.evidence_run:
+            return settled
+        early = self.evaluator.observe(settled.case, target, settled.reference, fresh=True, options=target.evidence_run)
+        observed = dataclasses.replace(settled.observed, artifacts={**early.artifacts, **settled.observed.artifacts})
+        return dataclasses.replace(settled, observed=observed)
+
     def _route(self, settled: Evidence, target: TargetSpec) -> str:
         """For a target that is imported by a shortcut: whether its users' own route shows the same."""
-        if "route" not in settled.observed.artifacts:
+        if not target.users_route:
             return ""
-        confirmed = self._evidence(settled.case, target, settled.verdict, fresh=True, options=USERS_ROUTE)
+        confirmed = self._evidence(settled.case, target, settled.verdict, fresh=True, options=target.users_route)
         return "users" if confirmed is not None else "raw"
 
     def _operator(self, evidence: Evidence) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.backends.protocol import TargetSpec
 from harness.corpus.entry import FIXED, OPEN, Entry
 from harness.engine.evaluate import Evaluator
-from harness.engine.investigate import TIMEOUT_PATIENCE, USERS_ROUTE, ReplayingRunner, after
+from harness.engine.investigate import TIMEOUT_PATIENCE, ReplayingRunner, after
 from harness.model.case import Case
 from harness.model.codec import to_wire
 from harness.model.outcome import Job, Outcome, Status
@@ -120,7 +120,7 @@ def _once(entry: Entry, target: TargetSpec, evaluator: Evaluator, runner: Replay
         return _with_victim(entry, target, evaluator, runner, reference)
     kind = entry.verdict.kind if entry.verdict is not None else entry.signature.kind
     patience = TIMEOUT_PATIENCE if kind is Kind.TIMEOUT and entry.status == FIXED else 1.0
-    options = USERS_ROUTE if entry.route == "users" else None
+    options = target.users_route if entry.route == "users" else None
     observed = evaluator.observe(entry.case, target, reference, patience=patience, options=options)
     return _classify(entry, reference, observed, evaluator.judge(entry.case, reference, observed), kind)
 

@@ -164,6 +164,19 @@ def test_how_a_run_ended(status: Status) -> None:
     assert [(verdict.kind, verdict.node) for verdict in node] == ([(ENDS[status][0], "relu_0")] if status in ENDS else [])
 
 
+def test_a_process_that_aborts_with_the_word_unimplemented_declines() -> None:
+    said = "Assertion failed: unimplemented: tensor with zero element"
+    assert judge(CASE, REFERENCE, Outcome(TARGET, Status.CRASH, "run", death=Death("SIGABRT", None, said))) == ()
+    (verdict,) = judge(CASE, REFERENCE, Outcome(TARGET, Status.CRASH, "run", death=Death("SIGSEGV", None, said)))
+    assert verdict.kind is Kind.CRASH
+
+
+def test_a_crash_repeats_the_last_words_of_the_process_and_no_signal_twice() -> None:
+    death = Death("SIGABRT", None, "loading\nF1130 kernel.cpp:7] Check failed: n > 0 (0 vs. 0)\n  at 0x1234")
+    (verdict,) = judge(CASE, REFERENCE, Outcome(TARGET, Status.CRASH, "run", message="died by SIGABRT", death=death))
+    assert verdict.message.endswith("Check failed: n > 0 (0 vs. 0)") and verdict.message.count("SIGABRT") == 1
+
+
 def test_invalid_ir_and_ignored_errors_have_their_own_kinds() -> None:
     broken = Outcome(TARGET, Status.ERROR, "torch-pipeline", artifacts={"failure": "invalid-ir"})
     assert [(v.kind, v.severity) for v in judge(CASE, REFERENCE, broken)] == [(Kind.INVALID_IR, Severity.INVALID_IR)]
