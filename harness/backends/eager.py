@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -100,7 +101,8 @@ class EagerBackend:
             if "fake" in want:
                 progress.stage("fake")
                 claims, remarks = predict(case, index, progress)
-                declared.extend(claims)
+                # With gradients, the module's own output is one part of what a call returns.
+                declared.extend(claims if case.mode == "fwd" else (replace(claim, path=f"['output']{claim.path}") for claim in claims))
                 diagnostics.extend(remarks)
             if "twin" in want and case.mode == "fwd":
                 progress.stage("twin")

@@ -114,6 +114,7 @@ def _load(path: Path, progress: Progress) -> _Loaded:
 
 def _captured(path: Path, loaded: _Loaded, target: str, progress: Progress) -> Outcome:
     progress.stage("capture")
+    _mend_streams()
     try:
         with _no_forks():
             how, cases = capture_any(
@@ -169,6 +170,14 @@ def _user(action: Callable[[], _Result], path: Path, what: str) -> _Result:
         raise _Fault(f"{_place(error, path)}: {what}: it calls exit({error.code!r})") from error
     except BaseException as error:  # the user's own code may raise anything
         raise _Fault(f"{_place(error, path)}: {what}: {type(error).__name__}: {first_line(error)}") from error
+
+
+def _mend_streams() -> None:
+    """Open again what the file has closed: Dynamo flushes both streams."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or stream.closed:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (it lives as long as the process)
 
 
 @contextlib.contextmanager

@@ -91,7 +91,7 @@ class Capturer:
         if outcome.status is Status.CRASH:
             said = _last_line(outcome.death.stderr if outcome.death is not None else "")
             return f"{path}: its process {outcome.message} {where}" + (f"; the last it printed: {said}" if said else "")
-        return outcome.message
+        return outcome.message.replace(str(path.absolute()), str(path))
 
 
 class Checking:

@@ -66,7 +66,7 @@ def source_of(report: Mapping[str, Any]) -> str:
 
 def settings_of(report: Mapping[str, Any]) -> Settings:
     """The special values that this report is about; an argument that was mutated is always compared."""
-    return Settings(judge=("signed-zero",) if report["checks"]["signed_zero"] else ())
+    return Settings(judge=("out-of-range", *(("signed-zero",) if report["checks"]["signed_zero"] else ())))
 
 
 def recorded(report: Mapping[str, Any], system: str) -> tuple[str, str]:
@@ -143,6 +143,10 @@ def main(arguments: list[str] | None = None) -> int:
         reports = [report for report in reports if report["id"] in options.only]
     excepted, rows, failures = exceptions(), [], []
     for report, outcome in check_all(reports):
+        if isinstance(outcome, Captured) and outcome.usable:  # refused by name: a Program cannot hold it
+            for target, system in SYSTEM_OF.items():
+                rows.append(_row(report["id"], target, ("not captured", outcome.problem), recorded(report, system), excepted))
+            continue
         if not isinstance(outcome, Checked):
             failures.append(f"{report['id']}: {outcome.problem if isinstance(outcome, Captured) else outcome}")
             continue
@@ -152,13 +156,18 @@ def main(arguments: list[str] | None = None) -> int:
             if result.internal:
                 failures.append(f"{report['id']}: {result.target}: {'; '.join(result.faults)}")
             if result.target in SYSTEM_OF:
-                ours, detail = verdict_of(result)
-                theirs, their_detail = recorded(report, SYSTEM_OF[result.target])
-                expected, why = excepted.get((report["id"], result.target), ("", ""))
-                rows.append(Row(report["id"], result.target, ours, theirs, detail, their_detail, why if expected == ours else ""))
+                found = recorded(report, SYSTEM_OF[result.target])
+                rows.append(_row(report["id"], result.target, verdict_of(result), found, excepted))
     if options.json:
         options.json.write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=1), encoding="utf-8")
     return report_on(rows, failures)
+
+
+def _row(
+    module: str, target: str, ours: tuple[str, str], theirs: tuple[str, str], excepted: Mapping[tuple[str, str], tuple[str, str]]
+) -> Row:
+    expected, why = excepted.get((module, target), ("", ""))
+    return Row(module, target, ours[0], theirs[0], ours[1], theirs[1], why if expected == ours[0] else "")
 
 
 def report_on(rows: list[Row], failures: list[str]) -> int:
