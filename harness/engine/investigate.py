@@ -337,7 +337,8 @@ class Investigator:
         location = locate(case, traces, shows) if len(case.program.operators) > 1 else None
         if location is not None:
             case, traces = location.case, location.traces
-        reduction = reduce_case(case, traces, shows, max_executions=self.effort.max_executions, seconds=self._seconds())
+        limit = self.effort.max_executions if self.effort.minimize else 0
+        reduction = reduce_case(case, traces, shows, max_executions=limit, seconds=self._seconds())
         runs = [outcome_after(reduction.case) for _ in range(self.effort.confirmations)]
         kept = [run for run in runs if run is not None]
         if not kept:
