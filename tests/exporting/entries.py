@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from harness.model.verdict import Kind, Severity, Verdict
 from harness.reproducers.render import render
 from tests.reproducers.builders import data, eager, make_case, placeholder
 
+Make = Callable[[], Entry]
 LINALG, LOCKSTEP = "torch-mlir:linalg", "oneflow:lockstep"
 
 
