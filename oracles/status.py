@@ -16,6 +16,7 @@ _ENDS = {
     Status.ERROR: (Kind.ERROR, Severity.ERROR, "a legal program is refused"),
 }
 _COMPLAINT = re.compile(r"check failed|assert|terminate called|malloc|free\(\)|corrupt|fatal error|what\(\):", re.IGNORECASE)
+_LOG_PREFIX = re.compile(r"^[IWEF]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+ ")  # glog's time and thread, which no two runs share
 _BROKEN_IR = {"invalid-ir": "a pass left invalid IR", "no-convergence": "the passes do not converge"}
 
 
@@ -59,7 +60,8 @@ def _declines(death: Death | None) -> bool:
 
 def _last_words(death: Death) -> str:
     """The line of what a dead process printed that says why, if one does."""
-    return next((line.strip() for line in death.stderr.splitlines() if _COMPLAINT.search(line)), "")
+    line = next((line.strip() for line in death.stderr.splitlines() if _COMPLAINT.search(line)), "")
+    return _LOG_PREFIX.sub("", line)
 
 
 def of_node(result: NodeResult, observed: Outcome) -> Iterator[Verdict]:

@@ -172,9 +172,9 @@ def test_a_process_that_aborts_with_the_word_unimplemented_declines() -> None:
 
 
 def test_a_crash_repeats_the_last_words_of_the_process_and_no_signal_twice() -> None:
-    death = Death("SIGABRT", None, "loading\nF1130 kernel.cpp:7] Check failed: n > 0 (0 vs. 0)\n  at 0x1234")
+    death = Death("SIGABRT", None, "loading\nF20261130 22:52:45.051271 28436 kernel.cpp:7] Check failed: n > 0 (0 vs. 0)\n  at 0x1234")
     (verdict,) = judge(CASE, REFERENCE, Outcome(TARGET, Status.CRASH, "run", message="died by SIGABRT", death=death))
-    assert verdict.message.endswith("Check failed: n > 0 (0 vs. 0)") and verdict.message.count("SIGABRT") == 1
+    assert verdict.message.endswith(": kernel.cpp:7] Check failed: n > 0 (0 vs. 0)") and verdict.message.count("SIGABRT") == 1
 
 
 def test_invalid_ir_and_ignored_errors_have_their_own_kinds() -> None:
