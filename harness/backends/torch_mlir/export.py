@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 import torch_mlir.fx
+from torch.export.graph_signature import OutputKind
+from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 
 from harness.backends.torch_mlir.imported import Imported, Result, first_line, importer_errors
@@ -16,7 +18,7 @@ from harness.errors import Unsupported
 from harness.model.case import Case
 from harness.model.program import TensorSpec
 from harness.model.symbols import Sym, free_symbols
-from harness.model.values import Value
+from harness.model.values import Value, map_leaves
 from harness.torch_bridge.module import BuiltModule, build
 from harness.torch_bridge.tensors import from_torch
 
@@ -44,8 +46,7 @@ def import_by_export(case: Case, tools: Toolchain, *, call: int, dynamic: bool) 
         if dynamic:
             raise Specialized(f"torch.export: {text}") from error
         raise Unsupported(f"import: torch.export: {type(error).__name__}: {text}") from error
-    if any(spec.kind.name.endswith("MUTATION") for spec in program.graph_signature.output_specs):
-        raise Unsupported("import: export_and_import does not take a program that writes to its inputs or buffers")
+    written = _written(program, names)
     if not wrapper.seen.count:
         raise Unsupported("import: the program returns no tensor")
     if dynamic:
@@ -54,7 +55,28 @@ def import_by_export(case: Case, tools: Toolchain, *, call: int, dynamic: bool) 
     with importer_errors(), tools.collect(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = torch_mlir.fx.export_and_import(program, output_type="raw", fx_importer=importer)
-    return Imported(module, "export", names, wrapper.seen.output, dynamic=dynamic)
+    output = map_leaves(wrapper.seen.output, lambda leaf: Result(leaf.index + len(written)) if isinstance(leaf, Result) else leaf)
+    mutated = {name: position for position, name in enumerate(written)}
+    return Imported(module, "export", names, output, mutated, dynamic=dynamic)
+
+
+def _written(program: torch.export.ExportedProgram, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The inputs that the program writes to, whose new contents export_and_import returns before the outputs.
+
+    torch.export keeps writes as they are until they are functionalized with the decompositions, as export_and_import does.
+    Raises Unsupported for a write to anything but an input.
+    """
+    targets = (node.target for node in program.graph.nodes)
+    if not any(isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable for target in targets):
+        return ()
+    program = program.run_decompositions(get_decomposition_table())
+    found = []
+    for spec in program.graph_signature.output_specs:
+        if spec.kind is OutputKind.USER_INPUT_MUTATION:
+            found.append(names[program.graph_signature.user_inputs.index(spec.target)])
+        elif spec.kind is not OutputKind.USER_OUTPUT:
+            raise Unsupported("import: export_and_import does not take a program that writes to its buffers or parameters")
+    return tuple(found)
 
 
 class _Seen:
