@@ -26,6 +26,7 @@ from harness.triage.known import KnownBug, KnownBugs, operators_of, suspects
 
 _DEATHS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 TIMEOUT_PATIENCE = 5.0
+CONFIRMED_PATIENCE = 2.0
 # How often a candidate is run where not every run shows the bug: at one in two, 1 of 64 good candidates is missed.
 FLAKY_TRIES = 6
 # How often a later case is run after the one that may have broken the process: not every access hits the damage.
@@ -215,7 +216,7 @@ class Investigator:
             found = self._evidence(case, target, verdict, fresh=True, patience=patience)
             runs += 1
             if found is not None:
-                hits, last, patience = hits + 1, found, 1.0
+                hits, last, patience = hits + 1, found, min(patience, CONFIRMED_PATIENCE)
         if last is None and len(case.calls) == 1:
             # Memory that a target takes up again unwashed is clean in a fresh process: only a later call can show it.
             return self._confirm(dataclasses.replace(case, calls=case.calls * REPEATED_CALLS), target, verdict)
@@ -323,15 +324,18 @@ class Investigator:
                 return None
             job = dataclasses.replace(culprit, case_bytes=to_wire(candidate), reference=self.evaluator.witness_bytes(target, reference))
             self._check()
-            died = self.runner.replay(after(job, victim if victim is not None else job))
-            return (reference, died) if _is_death(died) else None
+            return reference, self.runner.replay(after(job, victim if victim is not None else job))
 
         def shows(candidate: Case) -> Traces | None:
             found = outcome_after(candidate)
-            return traces_of(found[0]) if found is not None else None
+            return traces_of(found[0]) if found is not None and _is_death(found[1]) else None
+
+        def probe(candidate: Case) -> bool | None:
+            found = outcome_after(candidate)
+            return _is_death(found[1]) if found is not None else None
 
         first = outcome_after(case)
-        if first is None:
+        if first is None or not _is_death(first[1]):
             return Dropped("the death after an earlier case came back only once")
         traces = traces_of(first[0])
         location = locate(case, traces, shows) if len(case.program.operators) > 1 else None
@@ -339,22 +343,26 @@ class Investigator:
             case, traces = location.case, location.traces
         limit = self.effort.max_executions if self.effort.minimize else 0
         reduction = reduce_case(case, traces, shows, max_executions=limit, seconds=self._seconds())
-        runs = [outcome_after(reduction.case) for _ in range(self.effort.confirmations)]
-        kept = [run for run in runs if run is not None]
+        case = plain_names(reduction.case) if self.effort.minimize else reduction.case
+        runs = [outcome_after(case) for _ in range(self.effort.confirmations)]
+        kept = [run for run in runs if run is not None and _is_death(run[1])]
         if not kept:
             return Dropped("the minimized earlier case does not kill the later one again")
         reference, died = kept[-1]
         verdict = dataclasses.replace(start.verdict, message=f"a later case dies after this one ran: {start.verdict.message}", node=None)
-        evidence = Evidence(reduction.case, reference, died, verdict)
+        evidence = Evidence(case, reference, died, verdict)
+        needed = trigger(case, traces_of(reference)[0])
+        if self.effort.minimize:
+            needed = needed_features(case, needed, probe)
         return Finding(
             evidence,
             target,
             self._operator(evidence),
-            (*trigger(reduction.case, traces_of(reference)[0]), "kills-later-case"),
+            (*needed, "kills-later-case"),
             (len(kept), self.effort.confirmations),
             complete=reduction.complete,
             executions=reduction.executions,
-            victim=from_wire(Case, victim.case_bytes) if victim is not None else reduction.case,
+            victim=from_wire(Case, victim.case_bytes) if victim is not None else case,
         )
 
 

@@ -375,7 +375,7 @@ def map_placeholder(case: Case, name: str, spec: TensorSpec, change: Callable[[A
         layout = node.spec.concrete_strides(binding), node.spec.offset, node.spec.storage
         tensor = Tensor(node.spec.dtype, node.spec.concrete_shape(binding), data, *layout)
         values = change(widen(tensor.array(), node.spec.dtype), node.spec.dtype)
-        carrier = _cast(values, spec.dtype)
+        carrier = as_dtype(values, spec.dtype)
         if spec.is_contiguous:
             return Literal(np.ascontiguousarray(carrier).tobytes())
         if carrier.shape != spec.concrete_shape(binding):
@@ -395,7 +395,8 @@ def map_placeholder(case: Case, name: str, spec: TensorSpec, change: Callable[[A
     return checked(replace_node(changed, dataclasses.replace(node, spec=spec)))
 
 
-def _cast(values: Array, dtype: str) -> Array:
+def as_dtype(values: Array, dtype: str) -> Array:
+    """Numbers in the carrier of `dtype`: rounded, or cut off at what integers hold; NaN becomes 0 there."""
     if is_float(dtype):
         return narrow(values.astype(np.float64), dtype)
     kind = DTYPES[dtype].kind

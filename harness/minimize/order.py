@@ -50,6 +50,8 @@ def size_key(case: Case) -> tuple[Key, bytes]:
                 oddities += value.shape.count(0) + (not value.shape)
                 ranks += len(value.shape)
                 ugliness += _value_weight(value)
+    for attribute in case.program.modules:
+        ugliness += sum(_value_weight(tensor) for tensor in case.module_state(attribute).values())
     key = (
         len(operators),
         len(case.calls),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.minimize.edits import (
+    as_dtype,
     checked,
     keep_calls,
     make_static,
@@ -24,7 +25,7 @@ from harness.model.dtypes import Array, is_float, widen
 from harness.model.fill import Literal
 from harness.model.outcome import NodeTrace
 from harness.model.program import ModuleRecipe, Node, TensorSpec
-from harness.model.values import DType, Ref, Tensor, Value, leaves
+from harness.model.values import DType, Ref, Tensor, Value, leaves, tensor_from_array
 
 Traces = tuple[Mapping[str, NodeTrace], ...]
 Pass = Callable[[Case, Traces], Iterator[Case | None]]
@@ -320,6 +321,26 @@ def _simpler_numbers(value: Any) -> Iterator[float]:
     yield from (other for other in (2.0, -1.0, float(np.trunc(whole / 2)), whole - np.sign(whole), whole) if abs(other) <= abs(value))
 
 
+def simple_state(case: Case, traces: Traces) -> Iterator[Case | None]:
+    """Simpler parameters and buffers of modules: all 1, all 0, 0 1 2 ..., whole numbers; together, then one by one."""
+    specs = {f"{attribute}.{name}": spec for attribute, recipe in case.program.modules.items() for name, spec in recipe.state.items()}
+    present = [key for key in specs if key in case.state]
+    for simplify in (_ones, _zeros, _counting, _rounded):
+        if len(present) > 1:
+            yield _with_state(case, {key: specs[key] for key in present}, simplify)
+        for key in present:
+            yield _with_state(case, {key: specs[key]}, simplify)
+
+
+def _with_state(case: Case, specs: Mapping[str, TensorSpec], simplify: Callable[[Array, str], Array]) -> Case | None:
+    state = dict(case.state)
+    for key, spec in specs.items():
+        tensor = Tensor(spec.dtype, spec.concrete_shape({}), state[key])
+        values = simplify(widen(tensor.array(), spec.dtype), spec.dtype)
+        state[key] = tensor_from_array(as_dtype(values, spec.dtype), spec.dtype).data
+    return checked(dataclasses.replace(case, state=state))
+
+
 def _zeros(values: Array, dtype: str) -> Array:
     return np.zeros_like(values)
 
@@ -362,4 +383,5 @@ PASSES: tuple[Pass, ...] = (
     fewer_axes,
     simple_arguments,
     simple_values,
+    simple_state,
 )

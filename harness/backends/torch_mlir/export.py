@@ -69,7 +69,9 @@ def _written(program: torch.export.ExportedProgram, names: tuple[str, ...]) -> t
     targets = (node.target for node in program.graph.nodes)
     if not any(isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable for target in targets):
         return ()
-    program = program.run_decompositions(get_decomposition_table())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = program.run_decompositions(get_decomposition_table())
     found = []
     for spec in program.graph_signature.output_specs:
         if spec.kind is OutputKind.USER_INPUT_MUTATION:

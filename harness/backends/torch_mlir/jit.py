@@ -17,6 +17,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
+from harness.errors import Unsupported
 from harness.model.dtypes import DTYPES, Array
 from harness.model.fill import MAX_ELEMENTS
 from harness.model.values import Tensor, Value, tensor_from_array
@@ -154,10 +155,14 @@ class Executable:
         return tensor_from_array(_read(value.contents, dtype), dtype)  # type: ignore[attr-defined]
 
     def compile(self) -> None:
-        """Generate the machine code; raises RuntimeError where a symbol is missing."""
+        """Generate the machine code.
+
+        Raises Unsupported where the code calls a routine that the wheel's engine does not come with, such as compiler-rt's
+        `__truncdfbf2`: the engine then drops the function, and it is no fault of the lowering.
+        """
         address = self._engine.raw_lookup(f"_mlir_ciface_{self._function}")
         if not address:
-            raise RuntimeError(f"the compiled module has no function {self._function!r}")
+            raise Unsupported("the generated code calls a routine that the wheel's execution engine does not come with")
         self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Value]:
