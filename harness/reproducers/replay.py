@@ -19,6 +19,7 @@ try:
     from harness.cli.session import Session
     from harness.corpus.files import unpack_case
     from harness.engine.evaluate import Evaluator
+    from harness.engine.investigate import after
     from harness.errors import TargetUnavailable
     from harness.model.codec import to_wire
     from harness.model.outcome import Job
@@ -67,10 +68,10 @@ def once(runner, evaluator):
 
 _VICTIM = '''\
 def once(runner, evaluator):
-    """Run both cases in one process: the first leaves it broken, the second dies of it."""
+    """Run both cases in one process: the first leaves it broken, the second dies of it, if not at its first run."""
     cases = [unpack_case(CASE), unpack_case(VICTIM)]
     given = [evaluator.witness_bytes(TARGET, evaluator.reference(case)) for case in cases]
-    observed = runner.replay([Job(to_wire(case), TARGET.name, reference=known) for case, known in zip(cases, given)])
+    observed = runner.replay(after(*(Job(to_wire(case), TARGET.name, reference=known) for case, known in zip(cases, given))))
     died = observed.status.value in ("crash", "timeout", "oom")
     print(f"{{'BUG: ' if died else ''}}the later case: {{observed.status.value}} {{observed.message}}")
     return 1 if died else 0 if observed.status.value == "ok" else 2

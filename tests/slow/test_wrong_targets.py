@@ -83,7 +83,7 @@ def test_what_is_wrong_is_caught_and_blamed_and_the_run_goes_on(tmp_path: Path, 
         assert len(entry.case.calls) == expected.calls
     if expected.steady:
         assert len(summary["findings"]) == 1
-        again = fxdiff("replay", summary["findings"][0]["path"], *WRONG, "--case-timeout", "2s", cwd=tmp_path)
+        again = fxdiff("replay", summary["findings"][0]["path"], *WRONG, *LIMITS, cwd=tmp_path)
         assert again.code == 0 and "STILL FAILS" in again.out
 
 
