@@ -88,8 +88,6 @@ if __name__ == "__main__":
 def _verdict(entry: Entry) -> Verdict:
     if entry.verdict is None or entry.repro is None:
         raise Unsupported("there is no reproducer to shorten")
-    if entry.verdict.kind is Kind.STRUCTURE:
-        raise Unsupported("how many results there are is for the whole repro.py to say")
     return entry.verdict
 
 
@@ -103,6 +101,10 @@ def _parts(entry: Entry, verdict: Verdict) -> _Parts:
         return _Parts(tensors, calls, result, "", "", single=len(items) == 1 and isinstance(items[0], ast.Tuple))
     if not items:
         raise Unsupported("repro.py expects no results")
+    if verdict.kind is Kind.STRUCTURE:
+        if not all(isinstance(item, ast.Tuple) for item in items):
+            raise Unsupported("results that are no tensors are for the whole repro.py to compare")
+        return _Parts(tensors, calls, result, "", "" if len(items) == 1 else str(len(items)), single=len(items) == 1)
     index = _chosen(entry, verdict, len(items))
     item = items[index]
     if not isinstance(item, ast.Tuple) or len(item.elts) != 2:
@@ -134,6 +136,8 @@ def _chosen(entry: Entry, verdict: Verdict, count: int) -> int:
 def _checks(verdict: Verdict, parts: _Parts) -> list[str]:
     if verdict.kind in (*ERROR_KINDS, *PROCESS_KINDS):
         return _waiting(parts)
+    if verdict.kind is Kind.STRUCTURE:
+        return [f"actual = {parts.actual}", 'print("actual  ", actual)', *_structure(parts, "assert {}, {}")]
     tolerance = tolerance_of(verdict)
     lines = [
         f"actual = {parts.actual}",
@@ -147,6 +151,13 @@ def _checks(verdict: Verdict, parts: _Parts) -> list[str]:
     else:
         lines.append(f"np.testing.assert_allclose(actual.numpy(), expected, rtol={tolerance.rtol!r}, atol={tolerance.atol!r})")
     return lines
+
+
+def _structure(parts: _Parts, check: str) -> list[str]:
+    """What holds of a result of the right nesting, and what is expected, in the form that `check` gives it."""
+    if parts.single:
+        return [check.format("isinstance(actual, oneflow.Tensor)", '"expected: a tensor"')]
+    return [check.format(f"len(actual) == {parts.values}", f'"expected: {parts.values} results"')]
 
 
 def _waiting(parts: _Parts) -> list[str]:
@@ -163,6 +174,8 @@ def _waiting(parts: _Parts) -> list[str]:
 def _assertions(verdict: Verdict, parts: _Parts) -> list[str]:
     if verdict.kind in ERROR_KINDS:
         return _waiting(parts)
+    if verdict.kind is Kind.STRUCTURE:
+        return [f"actual = {parts.actual}", *_structure(parts, "test_case.assertTrue({}, {})")]
     tolerance = tolerance_of(verdict)
     lines = [f"actual = {parts.actual}", f"expected = {parts.values}  # what PyTorch gives"]
     lines += [f"test_case.assertEqual(actual.dtype, {parts.dtype})", "test_case.assertEqual(tuple(actual.shape), expected.shape)"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.corpus.entry import Entry
 from harness.exporting.names import one_line
+from harness.model.opnames import canonical
 from harness.model.verdict import Kind, Verdict
 
 MAX_TITLE = 120
@@ -35,7 +36,7 @@ def title_of(entry: Entry) -> str:
         what = _SPECIAL.get(str(verdict.detail.get("special", "")), what)
         signal = verdict.detail.get("signal")
         what += f" ({signal})" if isinstance(signal, str) and signal else ""
-    title = f"{signature.operator}: {what}"
+    title = f"{operator_of(entry)}: {what}"
     if signature.kind in (Kind.ERROR, Kind.INVALID_IR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM) and signature.family == "torch-mlir":
         title += f" in {_stage(signature.stage)}"
     if signature.dtype != "any":
@@ -47,6 +48,14 @@ def title_of(entry: Entry) -> str:
             break
         kept.append(feature)
     return one_line(f"{title} ({', '.join(kept)})" if kept else title, MAX_TITLE)
+
+
+def operator_of(entry: Entry) -> str:
+    """The operator at fault; for a program of nothing but subscripts, which signatures pass over, that."""
+    if entry.signature.operator != "identity":
+        return entry.signature.operator
+    program = entry.case.program
+    return "+".join(dict.fromkeys(canonical(node, program) for node in program.operators)) or "identity"
 
 
 def sentence_of(entry: Entry) -> str:

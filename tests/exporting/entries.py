@@ -137,7 +137,17 @@ def index_add() -> Entry:
     return made(case, LOCKSTEP, Kind.CRASH, observed, operator="index_add", node="index_add_1", detail={"signal": "SIGABRT"})
 
 
-ALL = (roll, full_like, repeat, var, gelu, sort, norm, unfold, index_add)
+def copy() -> Entry:
+    """OneFlow's copy_ returns nothing."""
+    nodes = [placeholder("x0", "float32", ()), placeholder("x1", "float32", ())]
+    nodes.append(Node("copy__1", "call_method", "copy_", (Ref("x0"), Ref("x1"))))
+    case = make_case(nodes, Ref("copy__1"), {"x0": data(0.0), "x1": data(0.0)})
+    observed = Outcome(LOCKSTEP, Status.OK, "run", nodes=(NodeResult("copy__1", 0, Status.OK, None),))
+    message = f"copy__1: eager gives '*', {LOCKSTEP} 'NoneType'"
+    return made(case, LOCKSTEP, Kind.STRUCTURE, observed, operator="copy_", node="copy__1", message=message)
+
+
+ALL = (copy, roll, full_like, repeat, var, gelu, sort, norm, unfold, index_add)
 
 
 def right(kind: Kind) -> Entry:

@@ -148,6 +148,11 @@ def test_a_script_that_needs_fxdiff_is_a_script_and_no_issue() -> None:
         export(entry, "issue")
 
 
+def test_what_shows_only_off_the_users_route_is_not_for_the_suite() -> None:
+    with pytest.raises(UsageError, match="users' route"):
+        export(dataclasses.replace(entries.roll(), route="raw"), "e2e")
+
+
 def test_where_only_mlir_shows_it_the_issue_is_made_of_mlir() -> None:
     text = "// RUN: torch-mlir-opt -pass-pipeline='builtin.module(x)' %s\nmodule {\n}\n"
     entry = dataclasses.replace(entries.full_like(), repro=None, repro_mlir=text)
@@ -172,6 +177,8 @@ def test_titles_are_made_of_the_signature() -> None:
     assert title_of(entries.repeat()) == "repeat: crash (SIGFPE) in the lowering to linalg (empty)"
     assert title_of(entries.var()) == "var: wrong NaN"
     entry = entries.roll()
+    bare = dataclasses.replace(entry.signature, operator="identity")
+    assert title_of(dataclasses.replace(entry, signature=bare)).startswith("roll: ")
     many = dataclasses.replace(entry.signature, trigger=tuple(f"arg{number}=negative" for number in range(40)))
     assert len(title_of(dataclasses.replace(entry, signature=many))) <= MAX_TITLE
     assert guilty_node(entry) == "roll_1"

@@ -26,7 +26,7 @@ from tests.exporting import entries
 from tests.exporting.test_forms import code
 
 Make = Callable[[], Entry]
-FLOW = (entries.sort, entries.norm, entries.unfold, entries.index_add)
+FLOW = (entries.copy, entries.sort, entries.norm, entries.unfold, entries.index_add)
 MLIR = (entries.roll, entries.full_like, entries.repeat, entries.var, entries.gelu)
 
 
@@ -156,7 +156,7 @@ def test_the_end_to_end_test_registers_and_its_module_runs(make: Make, tmp_path:
     assert "Module_basic " in ran.stdout
 
 
-@pytest.mark.parametrize("make", [entries.sort, entries.norm, entries.unfold])
+@pytest.mark.parametrize("make", [entries.copy, entries.sort, entries.norm, entries.unfold])
 def test_the_unit_test_for_oneflow_fails(make: Make) -> None:
     entry = make()
     ran = run(entry, export(entry, "e2e").text)
