@@ -99,6 +99,9 @@ def node_grade(operands: Operands, inputs: Mapping[str, Grade], policy: Policy) 
     elif name.startswith("conv") and has_nonfinite([*operands.tensors[1:2], *operands.state.values()]):
         # Whether the zeros of the padding are multiplied by it, which gives NaN, or skipped is nowhere said.
         doubt = doubt or f"{operands.node.name} has a weight that is not finite"
+    elif name == "scaled_dot_product_attention" and has_nonfinite(operands.tensors):
+        # PyTorch 2.13 picks a kernel by memory layout, and they differ in whether a NaN reaches other rows of its block.
+        doubt = doubt or f"{operands.node.name} attends to what is not finite"
     elif name == "topk" and operands.argument(4, "sorted", True) is False:
         doubt = doubt or f"{operands.node.name} promises no order"
     own_exact = is_exact(operands)

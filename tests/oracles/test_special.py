@@ -163,3 +163,15 @@ def test_complex_numbers_are_compared_by_parts() -> None:
     found = judge(case, reference, observed(reference, tensor([1 - 2j, 3 + 2j], "complex64")))
     assert [(v.kind, v.detail["index"], v.detail["differing"], v.detail["total"]) for v in found] == [(Kind.VALUE, (1,), 1, 2)]
     assert verdicts(case, reference, tensor([1 - 2j, 3 + 1j], "complex64")) == []
+
+
+@pytest.mark.parametrize("poison", [NAN, INF])
+def test_attention_over_what_is_not_finite_is_determined_by_nobody(poison: float) -> None:
+    def attend(query: Any, key: Any) -> Any:
+        return np.where(np.isfinite(key), query, NAN)
+
+    target = "torch.nn.functional.scaled_dot_product_attention"
+    case, reference = one(target, attend, tensor([1.0, 2.0]), tensor([poison, 1.0]))
+    assert verdicts(case, reference, tensor([5.0, NAN])) == []
+    case, reference = one(target, attend, tensor([1.0, 2.0]), tensor([0.0, 1.0]))
+    assert [kind for kind, _ in verdicts(case, reference, tensor([500.0, 2.0]))] == [Kind.VALUE]

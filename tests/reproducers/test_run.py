@@ -90,33 +90,34 @@ def entry(target: str, family: str, **more: object) -> Entry:
     return dataclasses.replace(made, **more)  # type: ignore[arg-type]
 
 
-def test_each_family_has_its_own_script() -> None:
-    bare = render(entry("torch-mlir:linalg", "torch-mlir"))
-    assert (bare.environment, bare.replay) == ("main", None)
-    assert "fx.export_and_import(M(), *inputs" in (bare.script or "")
-    assert "Seen with torch 2.13.0 on linux-x86_64." in (bare.script or "")
-    flow = render(entry("oneflow:lockstep", "oneflow"))
-    assert flow.environment == "oneflow"
-    assert "oneflow.roll(x0, " in (flow.script or "")
+def test_each_family_has_its_own_script_and_a_replay_behind_it() -> None:
+    lowered, replayed = render(entry("torch-mlir:linalg", "torch-mlir")).scripts
+    assert (lowered.environment, lowered.bare, replayed.bare) == ("main", True, False)
+    assert "fx.export_and_import(M(), *inputs" in lowered.text
+    assert "Seen with torch 2.13.0 on linux-x86_64." in lowered.text
+    flow, replayed = render(entry("oneflow:lockstep", "oneflow")).scripts
+    assert (flow.environment, replayed.environment) == ("oneflow", "main")
+    assert "oneflow.roll(x0, " in flow.text
 
 
 def test_what_no_bare_script_shows_is_replayed() -> None:
     other = render(entry("eager:copy", "eager"))
-    assert other.script is None
+    assert other.bare is None
     assert other.reason == "nothing but fxdiff runs eager:copy"
-    compile(other.replay or "", "repro.py", "exec")
+    compile(other.scripts[0].text, "repro.py", "exec")
     later = render(entry("oneflow:lockstep", "oneflow", victim=roll_case(1)))
-    assert later.script is None
-    assert "VICTIM = rb" in (later.replay or "")
+    assert later.bare is None
+    assert "VICTIM = rb" in later.scripts[0].text
+    assert render(entry("torch-mlir:linalg", "torch-mlir", route="raw")).bare is None
 
 
 def test_a_node_without_translation_says_so() -> None:
     node = Node("n", "call_function", "torch.frac", (Ref("x0"),))
     case = make_case([placeholder("x0", "float32", (2,)), node], Ref("n"), {"x0": data([1, 2])})
     found = render(entry("oneflow:lockstep", "oneflow", case=case))
-    assert found.script is None
+    assert found.bare is None
     assert "no translation" in found.reason
 
 
 def test_a_fixed_entry_has_none() -> None:
-    assert render(entry("torch-mlir:linalg", "torch-mlir", verdict=None, status="fixed")).script is None
+    assert render(entry("torch-mlir:linalg", "torch-mlir", verdict=None, status="fixed")).scripts == ()
