@@ -65,6 +65,8 @@ def bound(operands: Operands) -> Span | None:
         return _sum_bound(operands)
     if name in op.MEANS:
         return _mean_bound(operands)
+    if name.startswith("conv") and _has_window(operands):
+        return None  # Winograd's transforms round even where the sum of products would not; NNPACK's conv1d does so in eager
     if name in op.DOTS or name == "addr":
         return _dot_bound(operands)
     if name in op.LOSSES:
@@ -74,6 +76,13 @@ def bound(operands: Operands) -> Span | None:
     if name == "arange":
         return _total(spans)
     return None
+
+
+def _has_window(operands: Operands) -> bool:
+    """Whether a convolution's kernel covers more than one place; one that does not is a matrix product."""
+    tensors = operands.tensors
+    weight = operands.state.get("weight") or (tensors[1] if len(tensors) > 1 else None)
+    return weight is None or math.prod(weight.shape[2:]) > 1
 
 
 def contraction(operands: Operands) -> int:

@@ -295,3 +295,15 @@ def test_without_traces_rounding_is_assumed_and_moves_are_still_exact() -> None:
     case, reference = chain([0.1, 2.0], ("torch.flip", lambda a, d: a[::-1].copy(), ((0,),)))
     blind = Outcome("eager", reference.status, "run", reference.calls)
     assert flagged(case, blind, nudged(out(reference), (1,), 1e-7)) == [Kind.VALUE]
+
+
+def test_a_convolution_with_a_window_may_round_and_one_without_is_a_matrix_product() -> None:
+    def convolve(x: Any, w: Any) -> Any:
+        width = x.shape[-1] - w.shape[-1] + 1
+        return sum(x[..., k : k + width] * w[..., k] for k in range(w.shape[-1]))
+
+    for weights, exact in (([[[-1.0, 1.0]]], False), ([[[2.0]]], True)):
+        case, reference = one("torch.nn.functional.conv1d", convolve, tensor([[[1.0, 1.0, 2.0]]]), tensor(weights))
+        value = numbers(reference.calls[0].output)
+        assert bool(judge(case, reference, observed(reference, tensor(value + np.float32(3e-8) + value * np.float32(2e-7))))) is exact
+        assert judge(case, reference, observed(reference, tensor(value + 0.25)))
