@@ -244,6 +244,8 @@ class _Collected:
             self.fault(f"a fault of fxdiff: {outcome.stage}: {_at(outcome)}")
         elif outcome.status is Status.INCONCLUSIVE:
             self.faults[_at(outcome)] = None
+        elif outcome.status not in (Status.OK, Status.UNSUPPORTED) and not evaluation.of(target):
+            self.refusals[_declined(outcome)] = None  # the oracles took its last words for a refusal
 
     def result(self, target: str) -> TargetResult:
         """The account."""
@@ -271,6 +273,13 @@ def _variants(case: Case, targets: Sequence[TargetSpec]) -> Iterator[tuple[Case,
 def _at(outcome: Outcome) -> str:
     message = _first_line(outcome.message)
     return f"{outcome.node}: {message}" if outcome.node else message
+
+
+def _declined(outcome: Outcome) -> str:
+    """How a run ended that no oracle holds against the target: what the process said, and that it is gone."""
+    said = outcome.death.stderr if outcome.death is not None else ""
+    words = next((line.strip() for line in said.splitlines() if "unimplemented" in line), "")
+    return f"{outcome.message}: {words[:200]}" if words else _at(outcome)
 
 
 def _first_line(text: str) -> str:

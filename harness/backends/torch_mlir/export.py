@@ -64,14 +64,17 @@ def _written(program: torch.export.ExportedProgram, names: tuple[str, ...]) -> t
     """The inputs that the program writes to, whose new contents export_and_import returns before the outputs.
 
     torch.export keeps writes as they are until they are functionalized with the decompositions, as export_and_import does.
-    Raises Unsupported for a write to anything but an input.
+    Raises Unsupported for a write to anything but an input, and for what cannot be functionalized.
     """
     targets = (node.target for node in program.graph.nodes)
     if not any(isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable for target in targets):
         return ()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = program.run_decompositions(get_decomposition_table())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = program.run_decompositions(get_decomposition_table())
+    except Exception as error:  # as undocumented as torch.export's own, and torch-mlir saw nothing yet
+        raise Unsupported(f"import: torch.export: {type(error).__name__}: {first_line(error)}") from error
     found = []
     for spec in program.graph_signature.output_specs:
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
