@@ -198,7 +198,7 @@ def _check(entry: Entry, *, where: str) -> None:
         raise FormatError(f"route {entry.route!r} is none of users, raw", where=where)
     shown, runs = entry.reproduced
     if not 0 <= shown <= runs:
-        raise FormatError(f"reproduced {shown} of {runs} times", where=where)
+        raise FormatError(f"reproduced {_short(shown)} of {_short(runs)} times", where=where)
     if entry.status == OPEN and entry.verdict is None:
         raise FormatError("an open entry needs the verdict that was seen", where=where)
 
@@ -260,7 +260,7 @@ class _Table:
         if value is None:
             raise FormatError(f"{key!r} is missing", where=self.where)
         if type(value) is not kind:
-            raise FormatError(f"{key!r} is {value!r} where {kind.__name__} is needed", where=self.where)
+            raise FormatError(f"{key!r} is {_short(value)} where {kind.__name__} is needed", where=self.where)
         return value
 
     def table(self, key: str) -> _Table:
@@ -273,7 +273,7 @@ class _Table:
 def _load_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(files.read_bytes(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # tomllib's and UTF-8's errors, and what int() says of too many digits
         raise FormatError(f"not TOML: {error}", where=str(path)) from error
 
 
@@ -292,7 +292,7 @@ def _check_hashes(folder: Path, hashes: _Table, slug: str) -> None:
 def _read_signature(table: _Table) -> Signature:
     version = table.get("version", int)
     if version != SIGNATURE_VERSION:
-        raise FormatError(f"a signature of version {version}; this fxdiff signs with {SIGNATURE_VERSION}", where=table.where)
+        raise FormatError(f"a signature of version {_short(version)}; this fxdiff signs with {SIGNATURE_VERSION}", where=table.where)
     trigger = table.get("trigger", list, [])
     if not all(isinstance(feature, str) for feature in trigger):
         raise FormatError("'trigger' must list texts", where=table.where)
@@ -326,8 +326,16 @@ def _outcome(path: Path) -> Outcome:
 
 def _pair(value: list[Any], where: str) -> tuple[int, int]:
     if len(value) != 2 or not all(type(item) is int for item in value):
-        raise FormatError(f"reproduced {value!r} is not two integers", where=where)
+        raise FormatError(f"reproduced {_short(value)} is not two integers", where=where)
     return value[0], value[1]
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested deeply, or an int of more digits than Python prints
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _text(path: Path) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,8 +21,11 @@ MAX_FILE = 256 << 20
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file of ours; raises FormatError where it is missing, unreadable or too large to be meant."""
     try:
-        if path.stat().st_size > MAX_FILE:
-            raise FormatError(f"{path.stat().st_size} bytes; at most {MAX_FILE} are taken", where=str(path))
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would never end, /dev/zero neither
+            raise FormatError("is no file", where=str(path))
+        if found.st_size > MAX_FILE:
+            raise FormatError(f"{found.st_size} bytes; at most {MAX_FILE} are taken", where=str(path))
         return path.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
@@ -46,8 +50,9 @@ def sync_folder(path: Path) -> None:
 
 def check_version(version: object, *, where: str) -> None:
     """Raise FormatError unless `version` is one that this fxdiff reads."""
-    if type(version) is not int or version < 1:
-        raise FormatError(f"format_version {version!r} is not a positive integer", where=where)
+    if type(version) is not int or not 1 <= version < 1 << 32:  # a longer one is noise, which Python may refuse to print
+        shown = "" if type(version) is int else f" {version!r:.60}"
+        raise FormatError(f"format_version{shown} is not a positive integer", where=where)
     if version > FORMAT_VERSION:
         raise FormatError(f"format_version {version} is of a later fxdiff; this one reads up to {FORMAT_VERSION}", where=where)
 

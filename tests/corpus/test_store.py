@@ -150,6 +150,14 @@ def damage(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None
     return lambda path: (path / name).write_bytes(change((path / name).read_bytes())) and None
 
 
+def in_place_of(name: str, make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def harm(path: Path) -> None:
+        (path / name).unlink()
+        make(path / name)
+
+    return harm
+
+
 @pytest.mark.parametrize(
     ("harm", "complaint"),
     [
@@ -160,11 +168,21 @@ def damage(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None
         (damage("entry.toml", lambda data: b""), "format_version"),
         (damage("entry.toml", lambda data: data.replace(b"format_version = 1", b"format_version = 99")), "later fxdiff"),
         (damage("entry.toml", lambda data: data.replace(b"format_version = 1", b'format_version = "1"')), "where int is needed"),
+        (damage("entry.toml", lambda data: data.replace(b"format_version = 1", b"format_version = " + b"9" * 10**5)), "not TOML"),
+        (damage("entry.toml", lambda data: data.replace(b"format_version = 1", b"format_version = 0x" + b"f" * 10**5)), "positive"),
+        (damage("entry.toml", lambda data: data.replace(b'status = "open"', b"status = 0x" + b"f" * 10**5)), "'status' is a int where"),
+        (
+            damage("entry.toml", lambda data: data.replace(b"reproduced = [", b"reproduced = [0x" + b"f" * 10**5 + b",")),
+            "is not two integers",
+        ),
         (damage("entry.toml", lambda data: data.replace(b'status = "open"', b'status = "maybe"')), "status 'maybe'"),
         (damage("entry.toml", lambda data: data.replace(b'operator = "roll"', b'operator = "flip"')), "fxdiff corpus update"),
         (damage("entry.toml", lambda data: data.replace(b'kind = "value"', b'kind = "vibe"')), "kind 'vibe'"),
         (lambda path: (path / "case.json").unlink(), "case.json: cannot be read"),
         (lambda path: (path / "evidence/verdict.json").unlink(), "verdict.json"),
+        (in_place_of("case.json", os.mkfifo), "case.json: is no file"),
+        (in_place_of("case.json", lambda path: path.symlink_to("/dev/zero")), "case.json: is no file"),
+        (in_place_of("entry.toml", Path.mkdir), "entry.toml: is no file"),
     ],
 )
 def test_what_was_changed_or_broken_is_said_with_its_place(
