@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.corpus.entry import Entry
 from harness.errors import Unsupported, UsageError
 from harness.exporting import oneflow, torch_mlir
 from harness.exporting.issue import Drafts, issue, mlir_issue
 from harness.exporting.pytest_file import pytest_file
+from harness.exporting.scrub import without_stamps
 from harness.exporting.titles import title_of
 
 BARE = ("torch-mlir", "oneflow")  # families whose scripts import nothing of fxdiff
@@ -30,8 +31,9 @@ def export(entry: Entry, form: str, *, shows: Callable[[str], bool] | None = Non
 
     Raises UsageError with the reason where the form does not apply to this entry.
     """
+    told = replace(entry, repro=without_stamps(entry.repro)) if entry.repro is not None else entry
     try:
-        return _RENDER[form](entry, shows or (lambda script: True))
+        return _RENDER[form](told, shows or (lambda script: True))
     except Unsupported as error:
         raise UsageError(f"{entry.slug} has no form {form!r}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Takes out of a text what says more of its author's machine than of the bug: paths and host names."""
+"""Takes out of a text what says more of its author's machine than of the bug: paths, host names, times and threads."""
 
 from __future__ import annotations
 
@@ -14,25 +14,35 @@ _UNIX = re.compile(r"(?<![\w./:<!~])/(?:[\w.+@~%-]+/)+([\w.+@%-]*)")
 _HOME = re.compile(r"(?<![\w])~[\w.-]*/(?:[\w.+@-]+/)*([\w.+@-]+)")
 _WINDOWS = re.compile(r"(?<![\w])[A-Za-z]:\\(?:[^\\\s\"'<>|]+\\)+([^\\\s\"'<>|]*)")
 _SITE = re.compile(r".*/(?:site|dist)-packages/")
+# A source file of OneFlow's, on the machine that built the wheel: what follows is where it stands in the repository.
+_ONEFLOW = re.compile(r".*/(?=oneflow/(?:api|core|extension|ir|maybe|user)/)")
+# glog's time and thread, which no two runs share; a docstring may have broken the line between any two words of it.
+_STAMP = re.compile(r"\b[IWEF]\d{4,8}\s+\d\d:\d\d:\d\d(?:\.\d+)?\s+\d+\s+(?=[\w./+-]+:\d+\])")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{8,16}\b")
 
 
 def scrub(text: str, *, hosts: Iterable[str] | None = None) -> str:
-    """`text` with absolute paths cut to what follows site-packages or to their last part, and host names replaced."""
+    """`text` without stamps, host names replaced, absolute paths cut to what follows site-packages or a repository, or to their last part."""
 
     def shorten(match: re.Match[str]) -> str:
         whole = match[0]
-        inside = _SITE.match(whole)
+        inside = _SITE.match(whole) or _ONEFLOW.match(whole)
         if inside is not None:
             return whole[inside.end() :]
         return match[1] or "..."
 
+    text = without_stamps(text)
     for pattern in (_UNIX, _HOME, _WINDOWS):
         text = pattern.sub(shorten, text)
     for name in sorted(host_names() if hosts is None else set(hosts), key=len, reverse=True):
         if len(name) > 2 and name.lower() not in _COMMON:
             text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", HOST, text, flags=re.IGNORECASE)
     return text
+
+
+def without_stamps(text: str) -> str:
+    """`text` without the time and thread that OneFlow's log lines begin with: `shape.cpp:30] Check failed: ...`."""
+    return _STAMP.sub("", text)
 
 
 def scrub_diagnostics(text: str) -> str:

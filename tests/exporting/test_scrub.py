@@ -17,6 +17,10 @@ from harness.exporting.scrub import HOST, host_names, scrub, scrub_diagnostics
         ("see /Users/ada/ for more", "see ... for more"),
         ("in ~/work/model.py", "in model.py"),
         ("C:\\Users\\ada\\work\\model.py: bad", "model.py: bad"),
+        ('File "/home/ci/_work/oneflow/oneflow/oneflow/user/ops/conv_op.cpp", line 27', 'File "oneflow/user/ops/conv_op.cpp", line 27'),
+        ("/ci/oneflow/core/common/shape.cpp:29", "oneflow/core/common/shape.cpp:29"),
+        ("F20261130 22:58:37.802744  1042 shape.cpp:30] Check failed: a < b", "shape.cpp:30] Check failed: a < b"),
+        ("died: F1130\n22:58:37.802744\n30080 shape.cpp:30] no", "died: shape.cpp:30] no"),
         ("(/tmp/fxdiff-repro-x1/repro.py)", "(repro.py)"),
     ],
 )
@@ -32,6 +36,7 @@ def test_paths_are_cut(text: str, clean: str) -> None:
         "builtin.module(func.func(convert-scf-to-cf), one-shot-bufferize{copy-before-write})",
         "actual = x // 2",
         "</details>",
+        "at 22:58:37 it was late",
         "projects/pt1/tools/e2e_test.sh",
     ],
 )
