@@ -31,6 +31,7 @@ _SIGNATURE = re.compile(
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _FRAME = re.compile(r'^ *File "[^"]*", line \d+, in [^\n]*\n(?! *File "| *Error Type)[^\n]*\n?', re.MULTILINE)
 _LAST_FRAME = re.compile(r'^ *File "[^"]*", line \d+, in [^\n]*$', re.MULTILINE)
+_SOURCE = re.compile(r'^ *File "(?:[^"]*/)?(oneflow/(?:api|core|extension|ir|maybe|user)/[^"]+)", line (\d+), in', re.MULTILINE)
 _COUNTED = re.compile(r"^ *op_name: .*$", re.MULTILINE)
 
 
@@ -38,6 +39,12 @@ def clean(message: str) -> str:
     """A message of OneFlow's without colours, its C++ frames with build-machine paths, and running numbers of operators."""
     text = _COUNTED.sub("", _LAST_FRAME.sub("", _FRAME.sub("", _ANSI.sub("", message))))
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def source_of(message: str) -> str:
+    """Where in OneFlow's repository an error was raised, as `oneflow/user/ops/conv_op.cpp:27`; empty where its message does not say."""
+    frames = _SOURCE.findall(_ANSI.sub("", message))
+    return ":".join(frames[-1]) if frames else ""
 
 
 def classify(error: BaseException, plan: Plan) -> str:
@@ -67,7 +74,8 @@ def judge(error: Exception, plan: Plan) -> tuple[Status, str]:
     kind = classify(error, plan)
     text = f"{type(error).__name__}: {clean(str(error))}"
     if kind == "error":
-        return Status.ERROR, text
+        source = source_of(str(error))
+        return Status.ERROR, f"{text}\nraised at {source}" if source else text
     if kind == "adapter":
         return Status.HARNESS_ERROR, f"an adapter's arguments do not fit OneFlow's signature: {text}"
     return Status.UNSUPPORTED, f"{kind}: {text}"

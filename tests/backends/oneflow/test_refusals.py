@@ -56,3 +56,12 @@ def test_messages_lose_colours_frames_and_running_numbers() -> None:
     expected = "Error: InferDataType Failed. Expected kInt64, but got kFloat\nError Type: oneflow.ErrorProto.check_failed_error"
     assert clean(raw) == expected
     assert clean(expected) == expected
+
+
+def test_an_error_keeps_its_place_in_the_repository() -> None:
+    raw = (
+        '(3 vs 2)\n  File "/home/ci/_work/oneflow/oneflow/oneflow/core/framework/op_expr.cpp", line 571, in Infer\n    infer(&ctx)\n'
+        '  File "/home/ci/_work/oneflow/oneflow/oneflow/user/ops/conv_op.cpp", line 27, in Check\n    \nError Type: oneflow.CheckFailed'
+    )
+    said = "RuntimeError: (3 vs 2)\nError Type: oneflow.CheckFailed\nraised at oneflow/user/ops/conv_op.cpp:27"
+    assert judge(RuntimeError(raw), FUNCTION) == (Status.ERROR, said)
