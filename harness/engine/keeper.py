@@ -16,6 +16,7 @@ from harness.engine.campaign import Saved
 from harness.engine.investigate import Finding
 from harness.engine.rundir import UNPROVEN
 from harness.errors import HarnessError, UsageError
+from harness.exporting.titles import title_of
 from harness.reproducers.render import Script, render
 from harness.reproducers.run import mlir_shows
 from harness.reproducers.source import case_source
@@ -82,12 +83,12 @@ class FindingKeeper:
     def entry(self, finding: Finding) -> Entry:
         """The finding as an entry, its reproducer not yet rendered."""
         origin, verdict = finding.origin, finding.verdict
-        return Entry(
+        entry = Entry(
             case=finding.case,
             signature=signature_of(finding),
             target=finding.target.name,
             severity=verdict.severity,
-            title=title_of(finding),
+            title="",
             reference=finding.evidence.reference,
             observed=finding.evidence.observed,
             verdict=verdict,
@@ -105,6 +106,7 @@ class FindingKeeper:
             ),
             victim=finding.victim,
         )
+        return dataclasses.replace(entry, title=title_of(entry))
 
 
 def signature_of(finding: Finding) -> Signature:
@@ -117,13 +119,6 @@ def signature_of(finding: Finding) -> Signature:
         dtype_class(finding.trigger),
         finding.trigger,
     )
-
-
-def title_of(finding: Finding) -> str:
-    """One line that a maintainer understands without knowing fxdiff."""
-    said = finding.verdict.message.splitlines()[0] if finding.verdict.message else finding.verdict.kind.value
-    needs = f" ({', '.join(finding.trigger)})" if finding.trigger else ""
-    return f"{finding.operator}{needs}: {said}"[:200]
 
 
 def _remarks(finding: Finding) -> str:

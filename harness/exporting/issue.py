@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.corpus.entry import Entry
 from harness.errors import Unsupported, UsageError
-from harness.exporting.names import one_line
+from harness.exporting.diagnostics import diagnostics
 from harness.exporting.scrub import scrub, scrub_diagnostics
-from harness.exporting.sides import beside, did, sides
-from harness.exporting.titles import title_of
+from harness.exporting.sentences import deadline, lead, name_of
+from harness.exporting.sides import LEGEND, MARK, beside, did, sides
+from harness.exporting.titles import outputs, title_of
+from harness.model.outcome import Status
 from harness.model.verdict import Kind
-from harness.reproducers.check import ERROR_KINDS, PROCESS_KINDS
+from harness.reproducers.check import ERROR_KINDS
 from harness.reproducers.source import case_source
 
 MAX_SCRIPT = 40
-MAX_DIAGNOSTICS = 25
 MAX_MLIR = 80
-_NAMES = {"torch-mlir": "torch-mlir", "oneflow": "OneFlow"}
+_PYTHONS = {"oneflow": "3.10"}  # families that have an interpreter of their own: the one that their wheel is for
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def issue(entry: Entry, drafts: Drafts, shows: Callable[[str], bool]) -> tuple[s
     script = short if short is not None else scrub(entry.repro or "") or None
     if script is None or (short is None and not shows(script)):
         raise UsageError(f"no script shows {entry.slug} here any more; see `fxdiff replay`, or export it as it is with --no-run")
-    blocks = [f"# {title_of(entry)}", _sentence(entry)]
+    blocks = [f"# {title_of(entry)}", lead(entry)]
     if short is not None:
         blocks += ["### To reproduce", _fenced(short, "python"), _run_it(entry, long=False)]
     else:
@@ -55,7 +56,7 @@ def mlir_issue(entry: Entry) -> str:
     blocks = _mlir(entry)
     if not blocks:
         raise Unsupported("an issue must be reproducible without fxdiff, and only `fxdiff replay` shows this one")
-    parts = [f"# {title_of(entry)}", _sentence(entry), "### To reproduce", *blocks[1:], "### Expected and actual"]
+    parts = [f"# {title_of(entry)}", lead(entry), "### To reproduce", *blocks[1:], "### Expected and actual"]
     parts += [_fenced("\n".join(_compared(entry)), "text"), *_diagnostics(entry), _details("The program in PyTorch", _source(entry))]
     parts += ["### Versions", _versions(entry), "### How it was found", _found(entry)]
     return scrub("\n\n".join(parts)) + "\n"
@@ -88,91 +89,59 @@ def _core(entry: Entry, drafts: Drafts) -> list[str]:
     return [_fenced(text, "python")] if text.count("\n") <= MAX_SCRIPT else []
 
 
-def _sentence(entry: Entry) -> str:
-    assert entry.verdict is not None
-    name = _NAMES.get(entry.signature.family, entry.target)
-    message = scrub_diagnostics(one_line(entry.verdict.message, 400)).removeprefix(f"{entry.target}: ").replace(entry.target, name)
-    kind = entry.verdict.kind
-    if kind is Kind.TIMEOUT:
-        return f"{name} does not come back on a program that eager PyTorch runs at once: {message}"
-    if kind in (*PROCESS_KINDS, *ERROR_KINDS):
-        return f"{name} fails on a program that eager PyTorch runs: {message}"
-    return f"{name} disagrees with eager PyTorch: {message}"
-
-
 def _run_it(entry: Entry, *, long: bool) -> str:
     assert entry.verdict is not None
-    name = _NAMES.get(entry.signature.family, entry.target)
-    needs = ", ".join(each for each in entry.expectation.versions if not each.endswith("-commit"))
-    start = "Save the script below as `repro.py` and run `python repro.py`" if long else "Save as `repro.py` and run `python repro.py`"
-    start += f" with {needs} installed" if needs else ""
+    name, kind = name_of(entry), entry.verdict.kind
+    start = f"{_install(entry)}Save the script below as `repro.py`" if long else f"{_install(entry)}Save the script as `repro.py`"
+    start += " and run `python repro.py`."
     if long:
-        return f"{start}. It exits 1 and prints `BUG: ...` while the bug exists, and exits 0 once it is fixed."
-    kind = entry.verdict.kind
+        return f"{start} It exits 1 and prints `BUG: ...` while the bug exists, and exits 0 once it is fixed."
+    fixed = "once the bug is fixed it exits 0."
     if kind is Kind.CRASH:
-        signal = str(entry.verdict.detail.get("signal") or "a signal")
-        return f"{start}. The process dies of {signal}; once the bug is fixed it exits 0."
+        return f"{start} The process dies of {entry.verdict.detail.get('signal') or 'a signal'}; {fixed}"
     if kind is Kind.TIMEOUT:
-        return f"{start}. It does not come back within a minute; once the bug is fixed it exits 0."
+        return f"{start} It does not finish within {deadline(entry)} s; {fixed}"
     if kind is Kind.OOM:
-        return f"{start}. Its memory grows without bound; once the bug is fixed it exits 0."
+        return f"{start} Its memory grows without bound; {fixed}"
     if kind in ERROR_KINDS:
-        return f"{start}. {name} raises an error; once the bug is fixed it exits 0."
-    return f"{start}. It fails with an AssertionError; once the bug is fixed it exits 0."
+        return f"{start} {name} raises an error; {fixed}"
+    return f"{start} It fails with an AssertionError; {fixed}"
+
+
+def _install(entry: Entry) -> str:
+    """How to come by the versions at issue; empty where they are not known."""
+    versions, family = entry.expectation.versions, entry.signature.family
+    if family not in versions:
+        return ""
+    needs = [f"{family}=={versions[family]}"]
+    if family == "oneflow":
+        needs.append('"numpy<2"')
+    elif "torch" in versions:
+        needs.insert(0, f"torch=={versions['torch'].partition('+')[0]}")
+    python = f" (Python {_PYTHONS[family]})" if family in _PYTHONS else ""
+    where = " (torch-mlir's wheels are on its release page)" if family == "torch-mlir" else ""
+    return f"Install with `pip install {' '.join(needs)}`{python}{where}. "
 
 
 def _compared(entry: Entry) -> list[str]:
     both = sides(entry)
-    name = _NAMES.get(entry.signature.family, entry.target)
+    name = name_of(entry)
     if did(entry.observed):
-        return [f"expected (eager PyTorch): {line}" if not number else f"  {line}" for number, line in enumerate(both.expected)] + [
-            f"actual ({name}): {scrub_diagnostics(both.actual[0])}"
+        ended = (
+            f"does not finish within {deadline(entry)} s" if entry.observed.status is Status.TIMEOUT else scrub_diagnostics(both.actual[0])
+        )
+        return [f"expected (PyTorch): {line}" if not number else f"  {line}" for number, line in enumerate(both.expected)] + [
+            f"actual ({name}): {ended}"
         ]
-    return beside(both.expected, both.actual, ("expected (eager PyTorch)", f"actual ({name})"))
+    head = [f"output {both.place} of {outputs(entry)}:"] if both.place and outputs(entry) > 1 else []
+    table = beside(both.expected, both.actual, ("expected (PyTorch)", f"actual ({name})"))
+    legend = [LEGEND] if any(MARK in line for line in (*both.expected, *both.actual)) else []
+    return [*head, *table, *legend]
 
 
 def _diagnostics(entry: Entry) -> list[str]:
-    """What the system itself said, trimmed."""
-    said = [f"{each.severity}: {each.message}" for each in entry.observed.diagnostics if each.severity != "note"]
-    if not said and entry.observed.death is not None:
-        said = [entry.observed.death.stderr]
-    elif not said and did(entry.observed):
-        said = [entry.observed.message]
-    lines = [line.rstrip()[:400] for text in said for line in text.splitlines() if line.strip()]
-    lines = [re.sub(r"\b(_Z\w{40})\w+", r"\1...", line) for line in lines if not _is_noise(line)]
-    if not lines:
-        return []
-    if len(lines) > MAX_DIAGNOSTICS:
-        head = MAX_DIAGNOSTICS * 2 // 3
-        lines = [*lines[:head], f"... {len(lines) - MAX_DIAGNOSTICS} lines ...", *lines[head - MAX_DIAGNOSTICS :]]
-    return ["### Diagnostics", _fenced(scrub_diagnostics("\n".join(lines)), "text")]
-
-
-_NOISE = (
-    "libibverbs not available",
-    "WARNING: Logging before",
-    "*** Check failure stack trace",
-    "Extension modules:",
-    "Fatal Python error",
-    "Current thread",
-    "Thread 0x",
-    "PLEASE submit a bug report to",
-    "PyEval",
-    "PyObject_",
-    "PyVector",
-    "_Py",
-    "Py_",
-    "cfunction_call",
-    "method_vectorcall",
-    "google::LogMessage",
-    "Stack (most recent call first)",
-    "(unknown)",
-)
-
-
-def _is_noise(line: str) -> bool:
-    """Whether a line says nothing of the bug: frames of the interpreter and of the worker, advice, start-up messages."""
-    return any(each in line for each in _NOISE) or line.startswith('  File "') or not line.strip(" .")
+    lines = diagnostics(entry)
+    return ["### Diagnostics", _fenced("\n".join(lines), "text")] if lines else []
 
 
 def _mlir(entry: Entry) -> list[str]:
@@ -193,11 +162,19 @@ def _torch_source(entry: Entry) -> list[str]:
 
 
 def _source(entry: Entry) -> str:
-    return _fenced(case_source(entry.case, call=(entry.verdict.call or 0) if entry.verdict is not None else 0), "python")
+    call = (entry.verdict.call or 0) if entry.verdict is not None else 0
+    return _fenced(case_source(entry.case, call=call, result="expected") + "print(expected)\n", "python")
 
 
 def _versions(entry: Entry) -> str:
-    lines = [f"- {name}: {version}" for name, version in sorted(entry.expectation.versions.items())]
+    """Everything that took part, the reference and its interpreter too."""
+    versions, family = entry.expectation.versions, entry.signature.family
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    lines = [f"- {name}: {version}" for name, version in sorted(versions.items())]
+    lines.append(f"- Python: {_PYTHONS.get(family, ours)}")
+    torch = entry.reference.versions.get("torch", "")
+    if torch and "torch" not in versions:
+        lines.append(f"- reference: PyTorch {torch} on Python {ours}")
     return "\n".join([*lines, f"- platform: {entry.expectation.platform or 'unknown'}"])
 
 

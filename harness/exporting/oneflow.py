@@ -96,6 +96,7 @@ def _parts(entry: Entry, verdict: Verdict) -> _Parts:
     found = pieces(entry.repro)
     calls, result = found.body("compute")
     tensors = found.before("compute")
+    calls, result = without_aliases(calls, result)
     items = found.items("expected")
     if verdict.kind in (*ERROR_KINDS, *PROCESS_KINDS):
         return _Parts(tensors, calls, result, "", "", single=len(items) == 1 and isinstance(items[0], ast.Tuple))
@@ -118,6 +119,26 @@ def _parts(entry: Entry, verdict: Verdict) -> _Parts:
     else:
         actual = f"{result}[{index}]" if len(items) > 1 else result
     return _Parts(tensors, calls, actual, dtype, values)
+
+
+def without_aliases(calls: list[str], result: str) -> tuple[list[str], str]:
+    """Statements, and an expression after them, with names that only stand for another name replaced by that one."""
+    text = "\n".join([*calls, result])
+    tree = ast.parse(text)
+    stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    aliases = {
+        node.targets[0].id: node.value.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Name)
+    }
+    # Where either name is given again, which value it stands for depends on the place.
+    plain = {name: value for name, value in aliases.items() if stored.count(name) == 1 and value not in stored}
+    kept = [line for line in calls if not any(line == f"{name} = {value}" for name, value in plain.items())]
+    for name, value in plain.items():
+        # Keys of a state and keywords have names of their own.
+        pattern = re.compile(rf"(?<![\w.'\"]){re.escape(name)}(?![\w'\"]|=[^=])")
+        kept, result = [pattern.sub(value, line) for line in kept], pattern.sub(value, result)
+    return kept, result
 
 
 def _chosen(entry: Entry, verdict: Verdict, count: int) -> int:

@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{8,16}\b")
 
 
 def scrub(text: str, *, hosts: Iterable[str] | None = None) -> str:
-    """`text` without stamps, host names replaced, absolute paths cut to what follows site-packages or a repository, or to their last part."""
+    """`text` without stamps and host names; absolute paths cut to what follows site-packages or a repository, else to the last part."""
 
     def shorten(match: re.Match[str]) -> str:
         whole = match[0]

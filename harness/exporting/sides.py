@@ -1,4 +1,4 @@
-"""Expected and actual values side by side, the worst element marked."""
+"""Expected and actual values side by side, elements that differ marked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from harness.model.outcome import Outcome, Status
 from harness.model.values import Tensor, Value, leaves
 
 ROWS, COLUMNS = 12, 8
+MARK = "*"
+LEGEND = f"{MARK} marks the elements that are not equal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +84,27 @@ def lines_of(value: Value) -> tuple[str, ...]:
 
 
 def compared_lines(expected: Tensor, actual: Tensor, worst: tuple[int, ...] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Two tensors as lines; rows that differ begin with `>`, and the worst element stands in `>...<`."""
+    """Two tensors as lines, elements that differ marked; of large ones, what surrounds the worst."""
     left, right = _formatted(expected), _formatted(actual)
     head = tuple(f"{tensor.dtype} {list(tensor.shape)}" for tensor in (expected, actual))
-    differ: Array | None = None
     if expected.shape == actual.shape:
-        differ = left != right
+        differ = left != right if expected.dtype == actual.dtype else _unequal(expected, actual)
+        places = np.argwhere(differ)
         if worst is None or len(worst) != len(expected.shape) or any(i >= n for i, n in zip(worst, expected.shape, strict=True)):
-            places = np.argwhere(differ)
             worst = tuple(int(each) for each in places[0]) if len(places) else None
-        if worst is not None:
+        for place in places:
             for side in (left, right):
-                side[worst] = f">{side[worst]}<"
+                side[tuple(place)] += MARK
     else:
         worst = None
-    return (head[0], *_rows(expected, left, worst, differ)), (head[1], *_rows(actual, right, worst, differ))
+    return (head[0], *_rows(expected, left, worst)), (head[1], *_rows(actual, right, worst))
+
+
+def _unequal(expected: Tensor, actual: Tensor) -> Array:
+    """Where elements of different dtypes are different numbers."""
+    one, two = (widen(tensor.array(), tensor.dtype) if tensor.dtype == "bfloat16" else tensor.array() for tensor in (expected, actual))
+    result: Array = np.asarray((one != two) & ~((one != one) & (two != two)))
+    return result
 
 
 def beside(left: Sequence[str], right: Sequence[str], heads: tuple[str, str]) -> list[str]:
@@ -126,21 +134,22 @@ def _formatted(tensor: Tensor) -> Array:
     return result
 
 
-def _rows(tensor: Tensor, texts: Array, worst: tuple[int, ...] | None, differ: Array | None = None) -> list[str]:
-    """A window of rows (the last dim is a row) around the worst element."""
+def _rows(tensor: Tensor, texts: Array, worst: tuple[int, ...] | None) -> list[str]:
+    """A window of rows (the last dim is a row) around the worst element, as Python writes lists."""
     if texts.size == 0:
         return ["(no elements)"]
-    columns = tensor.shape[-1] if tensor.shape else 1
+    if not tensor.shape:
+        return [str(texts[()])]
+    columns = tensor.shape[-1]
     table = texts.reshape(-1, columns)
-    marks = [bool(each.any()) for each in differ.reshape(-1, columns)] if differ is not None else [False] * len(table)
-    flat = int(np.ravel_multi_index(worst, tensor.shape)) if worst is not None and tensor.shape else 0
+    flat = int(np.ravel_multi_index(worst, tensor.shape)) if worst is not None else 0
     row, column = divmod(flat, columns)
     first, start = _window(row, len(table), ROWS), _window(column, columns, COLUMNS)
     found = [f"... {first} rows before"] if first else []
     for number in range(first, min(first + ROWS, len(table))):
         shown = list(table[number, start : start + COLUMNS])
         cut = (["..."] if start else []) + shown + (["..."] if start + COLUMNS < columns else [])
-        found.append(f"{'>' if marks[number] else ' '} {'  '.join(cut)}")
+        found.append(f"[{', '.join(cut)}]")
     left = len(table) - first - ROWS
     return found + ([f"... {left} rows more"] if left > 0 else [])
 

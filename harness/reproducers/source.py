@@ -275,11 +275,11 @@ def imports_source(body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def case_source(case: Case, *, call: int = 0) -> str:
-    """A whole script for people: imports, the class, literal inputs, and the call that gives `actual`."""
+def case_source(case: Case, *, call: int = 0, result: str = "actual") -> str:
+    """A whole script for people: imports, the class, literal inputs, and the call that gives `actual` or `expected`, as `result` says."""
     module = module_source(case, call=call)
     mode = ".eval()" if module.training is False else ""
     statements = arguments_source(case, module, call=call)
-    result = f"actual = {module.class_name}(){mode}({', '.join(module.arguments.values())})"
-    body = "\n\n".join([module.text, "\n".join([*statements, result])])
+    given = f"{result} = {module.class_name}(){mode}({', '.join(module.arguments.values())})"
+    body = "\n\n".join([module.text, "\n".join([*statements, given])])
     return f"{imports_source(body)}\n\n{body}\n"

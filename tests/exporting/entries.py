@@ -80,6 +80,16 @@ def repeat() -> Entry:
     return made(case, LINALG, Kind.CRASH, observed, operator="repeat", trigger=("empty",), detail={"signal": "SIGFPE"})
 
 
+def softmin() -> Entry:
+    """torch-mlir never stops rewriting a scalar's softmin."""
+    nodes = [placeholder("x0", "float32", ()), Node("softmin_1", "call_function", "torch.nn.functional.softmin", (Ref("x0"), 0))]
+    case = make_case(nodes, Ref("softmin_1"), {"x0": data(0.0)})
+    said = "no answer within 10 s, spinning"
+    observed = Outcome(LINALG, Status.TIMEOUT, "linalg", message=said, death=Death(stderr=""))
+    message = f"{LINALG}: does not finish in stage linalg: {said}"
+    return made(case, LINALG, Kind.TIMEOUT, observed, operator="softmin", trigger=("rank:0",), message=message)
+
+
 def var() -> Entry:
     """torch-mlir's variance of nothing is no NaN."""
     nodes = [placeholder("x0", "float32", (0,)), Node("var_1", "call_function", "torch.var", (Ref("x0"),))]
@@ -105,8 +115,9 @@ def sort() -> Entry:
     case = make_case(nodes, Ref("sort_1"), {"x0": data([2.0, 1.0])})
     actual = (array([1.0, 2.0]), array([1, 0], "int32"))
     observed = Outcome(LOCKSTEP, Status.OK, "run", nodes=(NodeResult("sort_1", 0, Status.OK, actual),))
+    detail = {"expected": "int64", "actual": "int32"}
     message = f"sort_1 [1]: eager's dtype is int64, {LOCKSTEP}'s int32"
-    return made(case, LOCKSTEP, Kind.DTYPE, observed, operator="sort", node="sort_1", path="[1]", message=message)
+    return made(case, LOCKSTEP, Kind.DTYPE, observed, operator="sort", node="sort_1", path="[1]", message=message, detail=detail)
 
 
 def norm() -> Entry:
@@ -147,7 +158,7 @@ def copy() -> Entry:
     return made(case, LOCKSTEP, Kind.STRUCTURE, observed, operator="copy_", node="copy__1", message=message)
 
 
-ALL = (copy, roll, full_like, repeat, var, gelu, sort, norm, unfold, index_add)
+ALL = (copy, roll, full_like, repeat, softmin, var, gelu, sort, norm, unfold, index_add)
 
 
 def right(kind: Kind) -> Entry:

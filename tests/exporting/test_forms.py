@@ -13,12 +13,17 @@ from harness.cli import export as verb
 from harness.corpus.entry import Entry
 from harness.errors import Unsupported, UsageError
 from harness.exporting import FORMS, export
+from harness.exporting.diagnostics import diagnostics
 from harness.exporting.forms import environment_of
 from harness.exporting.issue import MAX_SCRIPT
+from harness.exporting.oneflow import without_aliases
 from harness.exporting.pieces import pieces
 from harness.exporting.proof import shows_bug
+from harness.exporting.sentences import lead
 from harness.exporting.titles import MAX_TITLE, guilty_node, title_of
 from harness.exporting.torch_mlir import pipeline
+from harness.exporting.words import circumstances, joined
+from harness.model.outcome import Death
 from harness.model.verdict import Kind
 from harness.reproducers.run import ReproRun
 from harness.reproducers.torch_mlir import inlined
@@ -43,10 +48,14 @@ def test_an_issue_has_everything_that_it_takes(make: Make) -> None:
     assert text.startswith(f"# {title_of(entry)}\n")
     assert code(text).count("\n") <= MAX_SCRIPT
     ast.parse(code(text))
+    assert re.search(r"\d\d:\d\d:\d\d", text) is None
+    assert not any(node.name in text.split("###")[0] for node in entry.case.program.operators)
     for heading in ("### To reproduce", "### Expected and actual", "### Versions", "### How it was found"):
         assert heading in text
     assert "seed 7, case 12), minimized from 9 operators to 1. Reproduced in 2 of 3 fresh processes." in text
-    assert "- torch: 2.13.0\n" in text
+    assert re.search(r"^- (?:torch: 2\.13\.0|reference: PyTorch 2\.\S+ on Python 3\.\d+)$", text, re.MULTILINE)
+    assert re.search(r"^- Python: 3\.\d+$", text, re.MULTILINE)
+    assert "`pip install " in text
     assert "harness" not in text
     assert entry.target not in text
     assert text.count("```") % 2 == 0
@@ -77,6 +86,105 @@ def test_long_diagnostics_keep_both_ends() -> None:
     assert "line 0\n" in text
     assert "line 99\n" in text
     assert "... 75 lines ..." in text
+
+
+@pytest.mark.parametrize("form", ["script", "issue", "pytest"])
+def test_nothing_exported_holds_a_time(form: str) -> None:
+    entry = entries.index_add()
+    assert entry.verdict is not None
+    assert entry.repro is not None
+    stamped = "F20261130 22:58:37.802744  1042 shape.cpp:29] Check failed: index >= 0"
+    message = f"{entry.target}: the process died by SIGABRT in stage run at index_add_1: {stamped}"
+    death = dataclasses.replace(entry.observed.death or Death(), stderr=f"{stamped}\n")
+    told = dataclasses.replace(
+        entry,
+        verdict=dataclasses.replace(entry.verdict, message=message),
+        observed=dataclasses.replace(entry.observed, death=death),
+        repro=f'"""{stamped}\n"""\n{entry.repro}',
+    )
+    text = export(told, form).text
+    assert "shape.cpp:29] Check failed: index >= 0" in text
+    assert re.search(r"\d\d:\d\d:\d\d|1042", text) is None
+
+
+def test_lead_sentences_are_plain_words() -> None:
+    assert (
+        lead(entries.roll()) == "torch-mlir disagrees with eager PyTorch: 2 of 4 elements differ, the worst at [0, 1]: 0.0 instead of 1.0."
+    )
+    assert lead(entries.var()) == "torch-mlir disagrees with eager PyTorch: it returns -0.0 instead of NaN."
+    assert lead(entries.sort()) == "OneFlow disagrees with eager PyTorch: it returns int32 in output [1] where PyTorch returns int64."
+    assert lead(entries.unfold()) == (
+        "OneFlow 1.2 raises RuntimeError: attibute size should be > 0, but got 0. PyTorch accepts this and returns float32 [2, 0]."
+    )
+    assert lead(entries.full_like()).startswith("Lowering to linalg-on-tensors fails with torch-mlir 1.2: 'torch.vtensor.literal' op")
+    assert lead(entries.repeat()).startswith("With torch-mlir 1.2 the process dies of SIGFPE in the lowering to linalg. PyTorch accepts")
+
+
+def test_a_hang_has_one_deadline() -> None:
+    text = export(entries.softmin(), "issue").text
+    assert set(re.findall(r"\b(\d+) s\b", text)) == {"60"}
+    assert text.count("does not finish within 60 s") == 3
+
+
+def test_symbols_of_a_native_stack_are_kept_without_addresses() -> None:
+    entry = entries.repeat()
+    stderr = (
+        "repeat.mlir:3:8: error: cannot tile\nStack dump without symbol names (ensure you have llvm-symbolizer in your PATH):\n"
+        " #0 0x00007f1122334455 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) (/opt/x/libTorchMLIR.so+0x7a)\n"
+        " #1 0x00007f1122334466 mlir::torch::foldRepeat(mlir::Operation*) (/opt/x/libTorchMLIR.so+0x99)\n"
+        "2  libTorchMLIR.so  0x00007f1122334477 mlir::PassManager::run(mlir::Operation*) + 980\n"
+        " #3 0x00007f1122334488 (/opt/x/libTorchMLIR.so+0x11)\n"
+    )
+    told = dataclasses.replace(entry, observed=dataclasses.replace(entry.observed, death=Death("SIGFPE", stderr=stderr)))
+    assert diagnostics(told) == [
+        "repeat.mlir:3:8: error: cannot tile",
+        "#1 mlir::torch::foldRepeat(mlir::Operation*)",
+        "#2 mlir::PassManager::run(mlir::Operation*)",
+    ]
+
+
+def test_warnings_of_python_are_no_diagnostics() -> None:
+    entry = entries.repeat()
+    stderr = "/x/module.py:17: UserWarning: Implicit dimension choice\n  return self.call()\nreal words\n"
+    told = dataclasses.replace(entry, observed=dataclasses.replace(entry.observed, death=Death("SIGFPE", stderr=stderr)))
+    assert diagnostics(told) == ["real words"]
+
+
+def test_what_gave_the_expected_values_is_called_expected() -> None:
+    text = export(entries.norm(), "issue").text
+    assert "\nexpected = M()(x)\nprint(expected)\n```" in text
+
+
+def test_aliases_are_replaced_where_they_stand_for_one_name() -> None:
+    calls = ["state_weight = a_state_weight", "module = Linear(state_weight=2)", "module.load({'weight': state_weight})"]
+    kept = ["module = Linear(state_weight=2)", "module.load({'weight': a_state_weight})"]
+    assert without_aliases(calls, "f(state_weight)") == (kept, "f(a_state_weight)")
+    again = ["w = a", "w = b", "y = f(w)"]
+    assert without_aliases(again, "y") == (again, "y")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "dtype", "words"),
+    [
+        (("rank:0",), "any", "for a scalar"),
+        (
+            ("dtype:int64", "dtype:uint8", "empty", "mixed-dtypes", "rank:1"),
+            "int64+uint8",
+            "for int64 and uint8 and an empty tensor and a 1-D input",
+        ),
+        (("arg1=int", "arg1=negative", "dim=negative"), "any", "with a negative argument and a negative dim"),
+        (
+            ("dynamic", "arg2=zero", "keepdim=True", "dtype=uint8"),
+            "any",
+            "with an argument of 0 and keepdim=True and dtype=uint8 and a symbolic size",
+        ),
+        (("layout:expanded", "layout:strided"), "any", "for an expanded tensor and a non-contiguous tensor"),
+        (("training", "value:nan", "value:negative-zero", "second-call"), "any", "on NaN and -0.0 in training mode and a second call"),
+        (("something:else",), "any", ""),
+    ],
+)
+def test_circumstances_are_words_and_not_tags(trigger: tuple[str, ...], dtype: str, words: str) -> None:
+    assert joined(circumstances(trigger, dtype)) == words
 
 
 def test_what_does_not_fit_is_folded_and_stands_there_whole() -> None:
@@ -173,9 +281,14 @@ def test_a_script_changed_by_hand_is_exported_as_it_is() -> None:
 
 
 def test_titles_are_made_of_the_signature() -> None:
-    assert title_of(entries.roll()) == "roll: wrong result (arg1=negative)"
-    assert title_of(entries.repeat()) == "repeat: crash (SIGFPE) in the lowering to linalg (empty)"
-    assert title_of(entries.var()) == "var: wrong NaN"
+    assert title_of(entries.roll()) == "roll: wrong result with a negative argument"
+    assert title_of(entries.repeat()) == "repeat: process dies of SIGFPE in the lowering to linalg for an empty tensor"
+    assert title_of(entries.var()) == "var: returns -0.0 instead of NaN"
+    assert title_of(entries.unfold()) == "unfold: raises RuntimeError"
+    assert title_of(entries.full_like()) == "full_like: invalid IR in the lowering to linalg"
+    assert title_of(entries.index_add()) == "index_add: process aborts (SIGABRT)"
+    assert title_of(entries.softmin()) == "softmin: lowering to linalg hangs for a scalar"
+    assert title_of(entries.sort()) == "sort: returns int32 instead of int64 in output [1]"
     entry = entries.roll()
     bare = dataclasses.replace(entry.signature, operator="identity")
     assert title_of(dataclasses.replace(entry, signature=bare)).startswith("roll: ")

@@ -11,18 +11,18 @@ from harness.model.values import tensor_from_array
 from tests.exporting import entries
 
 
-def test_the_worst_element_is_marked_on_both_sides() -> None:
+def test_elements_that_differ_are_marked_on_both_sides() -> None:
     both = sides(entries.roll())
-    assert both.expected == ("float32 [1, 4]", "> 0.0  >1.0<  0.0  0.0")
-    assert both.actual == ("float32 [1, 4]", "> 0.0  >0.0<  0.0  1.0")
+    assert both.expected == ("float32 [1, 4]", "[0.0, 1.0*, 0.0, 0.0*]")
+    assert both.actual == ("float32 [1, 4]", "[0.0, 0.0*, 0.0, 1.0*]")
     assert both.worst == (0, 1)
 
 
 def test_the_place_of_the_verdict_is_shown() -> None:
     both = sides(entries.sort())
     assert both.place == "[1]"
-    assert both.expected == ("int64 [2]", "  1  0")
-    assert both.actual == ("int32 [2]", "  1  0")
+    assert both.expected == ("int64 [2]", "[1, 0]")
+    assert both.actual == ("int32 [2]", "[1, 0]")
 
 
 def test_what_gave_no_value_says_what_it_did() -> None:
@@ -36,7 +36,7 @@ def test_what_gave_no_value_says_what_it_did() -> None:
 def test_without_an_index_the_first_difference_is_the_worst() -> None:
     one, two = (tensor_from_array(np.array(values, "<i8"), "int64") for values in ([1, 2, 3], [1, 5, 6]))
     left, right = compared_lines(one, two, None)
-    assert (left[1], right[1]) == ("> 1  >2<  3", "> 1  >5<  6")
+    assert (left[1], right[1]) == ("[1, 2*, 3*]", "[1, 5*, 6*]")
     assert compared_lines(one, two, (9,)) == (left, right)
 
 
@@ -46,10 +46,16 @@ def test_large_tensors_are_cut_around_the_worst() -> None:
     zeros = np.zeros_like(array)
     left, right = compared_lines(tensor_from_array(zeros, "float32"), tensor_from_array(array, "float32"), (70, 20))
     assert len(left) == len(right) == ROWS + 3
-    assert sum(">7.0<" in line for line in right) == 1
+    assert sum("7.0*" in line for line in right) == 1
     assert right[1] == "... 64 rows before"
     assert right[-1] == "... 24 rows more"
     assert max(map(len, right)) < 80
+
+
+def test_only_other_numbers_are_marked_where_the_dtypes_differ() -> None:
+    one = tensor_from_array(np.array([1, 2], "<i8"), "int64")
+    two = tensor_from_array(np.array([1, 3], "<f4"), "float32")
+    assert compared_lines(one, two, None) == (("int64 [2]", "[1, 2*]"), ("float32 [2]", "[1.0, 3.0*]"))
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (1, 1, 1)])
@@ -63,7 +69,7 @@ def test_odd_shapes(shape: tuple[int, ...]) -> None:
 def test_other_shapes_are_not_compared_elementwise() -> None:
     one, two = (tensor_from_array(np.ones(size, "<f4"), "float32") for size in (1, 2))
     left, right = compared_lines(one, two, (0,))
-    assert (left, right) == (("float32 [1]", "  1.0"), ("float32 [2]", "  1.0  1.0"))
+    assert (left, right) == (("float32 [1]", "[1.0]"), ("float32 [2]", "[1.0, 1.0]"))
 
 
 def test_nothing_but_python_values() -> None:
