@@ -15,6 +15,7 @@ import tomli_w
 import tomllib
 
 from harness.corpus import files
+from harness.corpus.paths import shorten_paths
 from harness.corpus.signature import SIGNATURE_VERSION, Signature, kind_of
 from harness.errors import FormatError
 from harness.minimize.edits import literal_case
@@ -112,13 +113,15 @@ def trim(outcome: Outcome) -> Outcome:
     """An outcome without what replay never asks for: timings, long texts, and node traces that are not small."""
     death = outcome.death
     if death is not None:
-        death = dataclasses.replace(death, stderr=death.stderr[-MAX_STDERR:])
+        death = dataclasses.replace(death, stderr=shorten_paths(death.stderr[-MAX_STDERR:]))
     return dataclasses.replace(
         outcome,
-        message=outcome.message[:MAX_ARTIFACT],
+        message=shorten_paths(outcome.message[:MAX_ARTIFACT]),
         witness=tuple(dataclasses.replace(each, trace=each.trace if _is_small(each) else ()) for each in outcome.witness),
         seconds={},
-        artifacts={name: text for name, text in outcome.artifacts.items() if len(text) <= MAX_ARTIFACT},
+        artifacts={name: shorten_paths(text) for name, text in outcome.artifacts.items() if len(text) <= MAX_ARTIFACT},
+        diagnostics=tuple(dataclasses.replace(each, message=shorten_paths(each.message)) for each in outcome.diagnostics),
+        nodes=tuple(dataclasses.replace(each, message=shorten_paths(each.message)) for each in outcome.nodes),
         death=death,
     )
 
