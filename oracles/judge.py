@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import cmath
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -286,7 +286,10 @@ def _value_verdict(found: Difference, target: str, path: str, place: str) -> Ver
     special = bool(found.special)
     where = f" at [{', '.join(map(str, found.index))}]" if found.index else ""
     counted = f"{found.differing} of {found.total} elements differ; worst{where}" if found.total > 1 else "the value differs"
-    allowed = f" (allowed {found.tolerance:.3g})" if found.tolerance and math.isfinite(found.tolerance) else ""
+    numbers = all(
+        isinstance(each, int | float | complex) and cmath.isfinite(each) for each in (found.expected, found.actual, found.tolerance)
+    )
+    allowed = f" (allowed {found.tolerance:.3g})" if found.tolerance and numbers else ""
     text = f"{place}: {counted}: eager {found.expected}, {target} {found.actual}{allowed}"
     detail = {
         "index": found.index,

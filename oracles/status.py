@@ -11,9 +11,9 @@ from harness.model.verdict import Kind, Severity, Verdict
 # What the system died of or failed with; every other status is no evidence against it.
 _ENDS = {
     Status.CRASH: (Kind.CRASH, Severity.CRASH, "the process died"),
-    Status.TIMEOUT: (Kind.TIMEOUT, Severity.CRASH, "no answer within the deadline"),
+    Status.TIMEOUT: (Kind.TIMEOUT, Severity.CRASH, "does not finish"),
     Status.OOM: (Kind.OOM, Severity.CRASH, "memory beyond the limit"),
-    Status.ERROR: (Kind.ERROR, Severity.ERROR, "a legal program is refused"),
+    Status.ERROR: (Kind.ERROR, Severity.ERROR, "refuses what eager PyTorch accepts"),
 }
 _COMPLAINT = re.compile(r"check failed|assert|terminate called|malloc|free\(\)|corrupt|fatal error|what\(\):", re.IGNORECASE)
 _LOG_PREFIX = re.compile(r"^[IWEF]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+ ")  # glog's time and thread, which no two runs share

@@ -54,6 +54,15 @@ def test_a_nan_invented_on_ordinary_inputs_is_a_wrong_value() -> None:
     assert verdicts(case, reference, tensor([INF, 2.0])) == [(Kind.VALUE, None)]
 
 
+def test_a_tolerance_is_told_of_two_numbers_only() -> None:
+    case, reference = one("torch.exp", np.exp, tensor([NAN, 1.0]))
+    (message,) = (verdict.message for verdict in judge(case, reference, observed(reference, tensor([-0.0, np.e]))))
+    assert "eager nan" in message
+    assert "allowed" not in message
+    (message,) = (verdict.message for verdict in judge(case, reference, observed(reference, tensor([NAN, 3.0]))))
+    assert "(allowed " in message
+
+
 def test_any_nan_is_as_good_as_another() -> None:
     case, reference = relu([NAN, 1.0])
     payload = np.array([0xFFC00001, 0x3F800000], dtype=np.uint32).view(np.float32)
