@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import cmath
 import re
 
 from harness.corpus.entry import Entry
@@ -80,7 +80,7 @@ def _allowed(verdict: Verdict) -> str:
     """The difference that rounding would explain; empty where no difference of two numbers is at issue."""
     allowed = verdict.detail.get("tolerance")
     sides = (verdict.detail.get("expected"), verdict.detail.get("actual"), allowed)
-    if not allowed or not all(isinstance(each, int | float) and math.isfinite(each) for each in sides):
+    if not allowed or not all(isinstance(each, int | float | complex) and cmath.isfinite(each) for each in sides):
         return ""
     return f" (rounding explains {allowed:.3g})"
 
