@@ -104,7 +104,7 @@ class ConsoleReporter:
         if self._verbosity < 0:
             return
         severity = _MEANINGS[Severity(event.severity)]
-        self._out.print(f"\n[bold red]NEW[/] [bold]{event.slug}[/]  {severity}, {event.reproduced} times", highlight=False)
+        self._out.print(f"\n[bold red]NEW[/] [bold]{event.slug}[/]  {severity}, {event.reproduced} times", highlight=False, soft_wrap=True)
         self._out.print(f"  {escape(event.message)}", highlight=False, soft_wrap=True)
         if event.trigger:
             self._out.print(f"  needs: {escape(', '.join(event.trigger))}", highlight=False, soft_wrap=True)
