@@ -99,7 +99,7 @@ def examine(*, smoke: Smoke | None = None) -> Report:
         python310=python310.search(),
         compiler=find_compiler(),
         cache=cache_dir(),
-        oneflow=environment.root if environment is not None else None,
+        oneflow=environment.launcher if environment is not None else None,
         outdated=outdated("oneflow"),
         targets=tuple(_examine_target(spec, smoke) for spec in targets()),
     )
@@ -185,7 +185,7 @@ def _interpreters(report: Report) -> list[tuple[str, ...]]:
         ("Python", report.python, report.python_path),
         ("Python 3.10 for OneFlow", found.version if found else "-", f"{found.path} ({found.source})" if found else "not found"),
         (
-            "OneFlow's environment",
+            "OneFlow's interpreter",
             pins("oneflow")["oneflow"] if report.oneflow else "-",
             str(report.oneflow or f"not built; cache: {report.cache}"),
         ),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from harness.environments.availability import installed, missing, other_version
 from harness.environments.oneflow_build import build_oneflow
+from harness.environments.oneflow_env import write_launcher
 from harness.environments.versions import pins
 from harness.errors import FxdiffError, TargetUnavailable
 
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complete = False
         say(f"warning: {error}")
     else:
+        write_launcher(environment)
         say(f"OneFlow {environment.versions['oneflow']}: ready in {environment.root}")
     if not complete and not options.require:
         say("The other targets work without it; `fxdiff doctor` says what is missing.")

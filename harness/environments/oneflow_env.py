@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,6 +36,11 @@ class OneFlowEnvironment:
     stubs: Path | None
     python_version: str
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def launcher(self) -> Path:
+        """A command that runs this interpreter with all it needs, for people: `oneflow-python repro.py`."""
+        return self.root / "oneflow-python"
 
     def child_environment(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """The variables for a child of this interpreter: `environ` (default: ours) with what OneFlow needs.
@@ -87,6 +93,18 @@ def read(root: Path) -> OneFlowEnvironment | None:
     # The interpreter behind a virtual environment may have been removed since.
     usable = os.access(environment.python, os.X_OK) and environment.internal_library.exists()
     return environment if usable else None
+
+
+def write_launcher(environment: OneFlowEnvironment) -> None:
+    """Write the launcher, whole or not at all."""
+    lines = ["#!/bin/sh", "# OneFlow's interpreter, with stand-ins for the CUDA libraries that its wheel wants at load."]
+    if environment.stubs is not None:
+        lines.append(f'export LD_LIBRARY_PATH="${{LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}}"{shlex.quote(str(environment.stubs))}')
+    lines += ['export GLOG_minloglevel="${GLOG_minloglevel:-2}"', f'exec {shlex.quote(str(environment.python))} "$@"']
+    partial = environment.root / "oneflow-python.partial"
+    partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    partial.chmod(0o755)
+    os.replace(partial, environment.launcher)
 
 
 def write(environment: OneFlowEnvironment) -> None:

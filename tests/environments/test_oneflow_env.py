@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from harness.environments.cache import environment_dir
-from harness.environments.oneflow_env import OneFlowEnvironment, oneflow_python, read, write
+from harness.environments.oneflow_env import OneFlowEnvironment, oneflow_python, read, write, write_launcher
 from harness.environments.versions import pins
 from harness.errors import TargetUnavailable
 from tests.environments import fakes
@@ -152,3 +152,17 @@ def test_a_child_of_the_real_one_can_map_the_library_without_importing_oneflow()
 def test_importing_this_module_loads_nothing_heavy() -> None:
     code = "import sys, harness.environments.oneflow_env; print(sorted({'torch', 'numpy', 'oneflow', 'click', 'rich'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_launcher_starts_the_interpreter_with_the_stubs_behind_the_users_own_libraries(tmp_path: Path) -> None:
+    python = tmp_path / "fake python"
+    python.write_text('#!/bin/sh\necho "$LD_LIBRARY_PATH" "$GLOG_minloglevel" "$1"\n')
+    python.chmod(0o755)
+    stubs = tmp_path / "stubs"
+    environment = OneFlowEnvironment(tmp_path, python, tmp_path / "lib.so", stubs, "3.10.1", {})
+    write_launcher(environment)
+    clean = {"PATH": os.environ["PATH"]}
+    run = subprocess.run([environment.launcher, "a b"], env=clean, capture_output=True, text=True, check=True)
+    assert run.stdout == f"{stubs} 2 a b\n"
+    run = subprocess.run([environment.launcher, "x"], env={**clean, "LD_LIBRARY_PATH": "/mine"}, capture_output=True, text=True, check=True)
+    assert run.stdout == f"/mine:{stubs} 2 x\n"
