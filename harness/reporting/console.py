@@ -141,7 +141,7 @@ class ConsoleReporter:
         )
         self._findings_table()
         if tally.known:
-            out.print(f"{tally.known_hits} disagreements explained by {len(tally.known)} known bugs:", highlight=False)
+            out.print(f"{tally.known_hits} more disagreements, explained by bugs that are known or stand above:", highlight=False)
             ranked = sorted(tally.known.items(), key=lambda item: -sum(item[1].values()))
             for signature, counts in ranked[: 10 if self._verbosity < 1 else None]:
                 link = tally.links.get(signature, "")
@@ -170,7 +170,8 @@ class ConsoleReporter:
         if not found:
             self._out.print("no new findings", highlight=False)
             return
-        self._out.print(f"[bold]{len(found)} new findings, worst first:[/]", highlight=False)
+        count = "1 new finding" if len(found) == 1 else f"{len(found)} new findings, worst first"
+        self._out.print(f"[bold]{count}:[/]", highlight=False)
         for severity, events_of in itertools.groupby(found, key=lambda event: event.severity):
             self._out.print(f"  {_MEANINGS[Severity(severity)]}", highlight=False)
             for event in events_of:
@@ -200,7 +201,7 @@ class ConsoleReporter:
         table = Table(box=None, pad_edge=False)
         table.add_column("target")
         for name in names:
-            table.add_column(name, justify="right")
+            table.add_column("ran" if name == "ok" else name, justify="right")  # whether the values are right is said above
         for target, counts in sorted(statuses.items()):
             table.add_row(target, *(str(counts[name]) if counts[name] else "." for name in names))
         self._out.print(table)

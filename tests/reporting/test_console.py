@@ -40,9 +40,9 @@ def test_a_finding_tells_the_command_that_runs_it() -> None:
 
 def test_the_summary_accounts_for_everything() -> None:
     out = shown(*RUN)[0]
-    for said in ("4 cases", "3 valid", "9 executions", "ended because every case asked for was run", "1 new findings", "t-sin-value-1"):
+    for said in ("4 cases", "3 valid", "9 executions", "ended because every case asked for was run", "1 new finding:", "t-sin-value-1"):
         assert said in out
-    assert "1 disagreements explained by 1 known bugs" in out and "https://example.org/1" in out
+    assert "1 more disagreements, explained by bugs that are known or stand above" in out and "https://example.org/1" in out
     assert "1 faults in fxdiff itself" in out and "rejected by eager 1: sin_1: no kernel" in out
     assert "CPU seconds: 4 (t:a 3, engine 1)" in out and "repeat: fxdiff fuzz --seed 7" in out
 
