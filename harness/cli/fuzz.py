@@ -147,7 +147,7 @@ def fuzz_command(
         log(event)
         try:
             console(event)
-        except (BrokenPipeError, SystemExit):  # the reader has gone, as with `| head`; rich ends the thread for it
+        except (OSError, SystemExit):  # the reader has gone, as with `| head`; rich ends the thread for it
             campaign.stop("nobody reads the results any more")
 
     settings = CampaignSettings(
@@ -288,14 +288,17 @@ def _interrupts(campaign: Campaign, session: Session) -> Iterator[None]:
         nonlocal pressed
         pressed += 1
         if pressed == 1:
-            os.write(2, b"\nstopping after the cases at work; press Ctrl-C again to stop at once\n")
             campaign.stop("interrupted")
+            with suppress(OSError):  # the terminal may be closed, or Ctrl-C have ended `| tee` as well
+                os.write(2, b"\nstopping after the cases at work; press Ctrl-C again to stop at once\n")
         else:
             session.kill()
             campaign.abandon()
 
     installed: list[tuple[signal.Signals, Callable[..., object] | int | None]] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue  # as nohup has it
         installed.append((number, signal.signal(number, handler)))
     try:
         yield

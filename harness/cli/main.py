@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -55,6 +57,10 @@ class _Lazy(click.Group):
             formatter.write_dl([(name, text) for name, (_, _, text) in _VERBS.items()])
 
 
+# What a disk says that is full or may not be written to, or a terminal that is closed: no fault of ours.
+_MACHINES_FAULT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
+
+
 def _version() -> str:
     try:
         return version("fxdiff")
@@ -81,6 +87,7 @@ def cli(ctx: click.Context, config: str | None) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code; an error is one message on stderr, never a traceback."""
+    _open_standard_streams()
     try:
         result: Any = cli.main(arguments, standalone_mode=False)
         code = int(result) if isinstance(result, int) else 0
@@ -88,29 +95,63 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as error:
         code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         code = ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        _say("interrupted")
         code = ExitCode.INTERRUPTED
     except TargetUnavailable as error:
-        click.echo(f"fxdiff: {error}", err=True)
+        _say(f"fxdiff: {error}")
         code = ExitCode.TARGET_UNAVAILABLE
     except UsageError as error:
-        click.echo(f"fxdiff: {error}", err=True)
+        _say(f"fxdiff: {error}")
         code = ExitCode.USAGE
     except FxdiffError as error:
-        click.echo(f"fxdiff: internal error: {error}", err=True)
+        _say(f"fxdiff: internal error: {error}")
         code = ExitCode.INTERNAL
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click and rich make the one into the other, with the code of a new finding
         # The reader has gone, as with `| head`: there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = ExitCode.NOTHING_NEW
+    except OSError as error:
+        if error.errno not in _MACHINES_FAULT:
+            code = _internal(error)
+        else:
+            place = f"{error.filename}: " if error.filename is not None else ""
+            _say(f"fxdiff: {place}{error.strerror}; make room or allow it, or have the output go to another place")
+            _drop_output()
+            code = ExitCode.USAGE
     except Exception as error:
-        click.echo(f"fxdiff: internal error: {type(error).__name__}: {error}", err=True)
-        click.echo(f"the traceback is in {_keep_traceback()}; please report it with the command that you ran", err=True)
-        code = ExitCode.INTERNAL
+        code = _internal(error)
     sys.exit(int(code))
+
+
+def _open_standard_streams() -> None:
+    """Have descriptors 0 to 2 open, as with `>&-` they are not: what is opened next would take their places."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - for as long as the process lives
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere, so that the interpreter does not trip over it on its way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(text: str) -> None:
+    """Print to stderr, which may be full or gone; the exit code still tells."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
+
+
+def _internal(error: Exception) -> ExitCode:
+    _say(f"fxdiff: internal error: {type(error).__name__}: {error}")
+    _say(f"the traceback is in {_keep_traceback()}; please report it with the command that you ran")
+    return ExitCode.INTERNAL
 
 
 def _keep_traceback() -> str:

@@ -211,7 +211,7 @@ def load_plugins(imports: Iterable[str]) -> None:
     for name in imports:
         try:
             importlib.import_module(name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UsageError(f"--import {name}: {type(error).__name__}: {error}") from error
 
 

@@ -44,7 +44,9 @@ class LogWriter:
             while line:
                 line = line[self._file.write(line) :]
         except OSError as error:
-            raise UsageError(f"cannot write the event log {self.path}: {error.strerror}") from error
+            raise UsageError(
+                f"cannot write the event log {self.path}: {error.strerror}; what is in it stays: free some space and go on with --resume"
+            ) from error
 
     def close(self) -> None:
         """Close the file."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -173,11 +174,12 @@ def test_a_run_in_which_nothing_was_tested_is_exit_code_5(tmp_path: Path) -> Non
     assert ran.summary["statuses"]["wrong:refuse"] == {"unsupported": 2}
 
 
-def test_one_interrupt_stops_cleanly_with_reports(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_one_interrupt_stops_cleanly_with_reports(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "out"
     process = start("fuzz", "--output", str(folder), *ENDLESS, cwd=tmp_path)
     wait_until(lambda: finished_cases(folder) >= 2, process)
-    interrupt(process)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
     ran = Ran(process.returncode, out, err, folder)
     assert ran.code == ExitCode.INTERRUPTED
@@ -285,3 +287,27 @@ def test_a_reader_that_goes_away_ends_the_run_with_its_reports(tmp_path: Path) -
     assert code == ExitCode.NEW_FINDING and "Traceback" not in err and "BrokenPipe" not in err, err
     summary = Ran(code, "", err, folder).summary
     assert summary["reason"] == "nobody reads the results any more" and summary["findings"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "said"),
+    [
+        ("doctor --config >/dev/full", 2, "fxdiff: No space left on device"),
+        ("--help >/dev/full", 2, "fxdiff: No space left on device"),
+        ("corpus show nonesuch 2>/dev/full", 2, ""),
+        ("nonesuch 2>/dev/full", 2, ""),
+        ("corpus list >&-", 0, ""),
+        ("corpus list <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_streams_that_are_full_or_closed_give_one_message_and_their_code(tmp_path: Path, verb: str, code: int, said: str) -> None:
+    line = f"{shlex.join(command())} {verb}"
+    ran = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == code and said in ran.stderr and ran.stderr.count("\n") == bool(said)
+
+
+@pytest.mark.parametrize("verb", ["--help", "corpus list", "doctor --config"])
+def test_a_reader_that_is_gone_is_no_finding(tmp_path: Path, verb: str) -> None:
+    line = f"{{ {shlex.join(command())} {verb}; echo $? >code; }} | true"
+    ran = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert (tmp_path / "code").read_text() == "0\n" and not ran.stderr
