@@ -102,7 +102,7 @@ class ZygoteHandle:
         self.name = name
         self.dead = False
         self.ready = False
-        self.failed: Mapping[str, str] = {}  # target to the traceback of its warm()
+        self.failed: Mapping[str, str] = {}  # target to why it could not be warmed
         self._config = {"targets": dict(targets), "path": list(path)}
         self._launch = launch
         self._started: Started | None = None

@@ -65,7 +65,7 @@ class WorkerPool:
         except WorkerError as error:
             raise TargetUnavailable(f"{target}: {error}") from error
         if target in handle.failed:
-            raise TargetUnavailable(f"{target} cannot be loaded:\n{handle.failed[target]}")
+            raise TargetUnavailable(f"{target} cannot be loaded: {handle.failed[target]}")
 
     def worker(self, target: str, slot: int = 0) -> Worker:
         """The worker of a target in a slot: the same object each time."""

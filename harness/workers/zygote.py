@@ -110,8 +110,10 @@ class Zygote:
         for name, entry in config["targets"].items():
             try:
                 self.backends[name] = _warmed(entry)
-            except Exception:  # the other targets of this zygote may be well
-                self.failed[name] = traceback.format_exc()[-_TEXT:]
+            except Exception as error:  # the other targets of this zygote may be well
+                place = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")][-1]
+                said = "".join(traceback.format_exception_only(error)).strip()
+                self.failed[name] = f"{said[-_TEXT:]} ({place.filename}:{place.lineno})"
         rehearse()
         gc.collect()
         gc.freeze()  # or a collection in each child would copy every page of the libraries' objects

@@ -267,7 +267,7 @@ def test_threads_with_slots_of_their_own_run_at_once(make_pool: MakePool) -> Non
 
 def test_a_target_that_cannot_be_warmed_is_unavailable_and_its_siblings_are_not(make_pool: MakePool) -> None:
     pool = make_pool()
-    with pytest.raises(TargetUnavailable, match="no library on purpose"):
+    with pytest.raises(TargetUnavailable, match=r"cannot be loaded: ImportError: no library on purpose \(.*broken.py:\d+\)$"):
         pool.check("broken:WarmFails")
     outcome = pool.worker("broken:WarmFails").run(job("broken:WarmFails"))
     assert outcome.status is Status.HARNESS_ERROR
