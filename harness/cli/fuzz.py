@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import os
 import random
@@ -233,7 +234,10 @@ def _refuse_other(option: str, given: object, earlier: object, output: Path) -> 
 
 
 def _default_output(seed: int) -> Path:
-    return Path("fxdiff-out") / f"{time.strftime('%Y%m%d-%H%M%S')}-seed{seed}"
+    """A folder named for the time and the seed that no run has used, whatever the clock says."""
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-seed{seed}"
+    folders = (Path("fxdiff-out") / f"{name}{suffix}" for suffix in itertools.chain([""], (f"-{number}" for number in itertools.count(2))))
+    return next(folder for folder in folders if not folder.exists())
 
 
 def _command(seed: int) -> str:
