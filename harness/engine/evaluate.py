@@ -14,7 +14,7 @@ from harness.model.case import Case
 from harness.model.codec import case_id, to_wire
 from harness.model.outcome import Job, Outcome, Status, Witness
 from harness.model.values import Value
-from harness.model.verdict import Kind, Verdict
+from harness.model.verdict import Kind, Verdict, same_kind
 from oracles import DEFAULT, Policy, judge, judge_reference
 
 REFERENCE = "eager"
@@ -154,7 +154,7 @@ class Evaluator:
             observed = self.observe(case, target, reference, fresh=fresh, patience=patience, options=options)
             verdicts = self.judge(case, reference, observed)
         for found in verdicts:
-            if found.kind is verdict.kind and (found.stage == verdict.stage or found.kind in _ANY_STAGE):
+            if same_kind(found.kind, verdict.kind) and (found.stage == verdict.stage or found.kind in _ANY_STAGE):
                 return Evidence(case, reference, observed, found)
         return None
 

@@ -14,7 +14,7 @@ from harness.engine.investigate import TIMEOUT_PATIENCE, ReplayingRunner, after
 from harness.model.case import Case
 from harness.model.codec import to_wire
 from harness.model.outcome import Job, Outcome, Status
-from harness.model.verdict import Kind, Verdict
+from harness.model.verdict import Kind, Verdict, same_kind
 from oracles import judge
 
 
@@ -128,7 +128,7 @@ def _once(entry: Entry, target: TargetSpec, evaluator: Evaluator, runner: Replay
 def _classify(entry: Entry, reference: Outcome, observed: Outcome, verdicts: tuple[Verdict, ...], kind: Kind) -> Replay:
     if observed.status in (Status.HARNESS_ERROR, Status.INCONCLUSIVE):
         return Replay(entry, State.CANNOT_RUN, observed.message, reference, observed)
-    same = next((verdict for verdict in verdicts if verdict.kind is kind), None)
+    same = next((verdict for verdict in verdicts if same_kind(verdict.kind, kind)), None)
     if same is not None:
         return Replay(entry, State.STILL_FAILS, same.message, reference, observed, same)
     if verdicts:

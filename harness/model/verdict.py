@@ -41,6 +41,17 @@ class Kind(str, enum.Enum):
     WHOLE_ONLY = "whole-only"  # the whole fails and every node alone passes
 
 
+_WITHOUT_BOUND = (Kind.TIMEOUT, Kind.OOM)
+
+
+def same_kind(one: Kind, other: Kind) -> bool:
+    """Whether two kinds are the same disagreement.
+
+    What never ends and fills memory on its way meets the deadline or the memory limit first, as the machine's speed has it.
+    """
+    return one is other or (one in _WITHOUT_BOUND and other in _WITHOUT_BOUND)
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One disagreement: who, what, where, how bad, in one sentence, with its evidence.
