@@ -178,7 +178,7 @@ class Investigator:
         return dataclasses.replace(result, drawn=drawn) if isinstance(result, Finding) else result
 
     def _patience(self, verdict: Verdict) -> float:
-        return TIMEOUT_PATIENCE if verdict.kind is Kind.TIMEOUT else 1.0
+        return TIMEOUT_PATIENCE if verdict.kind is Kind.TIMEOUT and not self._is_late() else 1.0
 
     def _evidence(
         self,
@@ -193,6 +193,9 @@ class Investigator:
         """What the evaluator says, unless the user does not want to know any more."""
         self._check()
         return self.evaluator.evidence(case, target, verdict, fresh=fresh, patience=patience, options=options)
+
+    def _is_late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
 
     def _seconds(self) -> float:
         """How long a reduction may take: less towards the end of the run, but never too little for the first steps."""
@@ -217,6 +220,8 @@ class Investigator:
             runs += 1
             if found is not None:
                 hits, last, patience = hits + 1, found, min(patience, CONFIRMED_PATIENCE)
+            if self._is_late():
+                break  # one confirmation has to do
         if last is None and len(case.calls) == 1:
             # Memory that a target takes up again unwashed is clean in a fresh process: only a later call can show it.
             return self._confirm(dataclasses.replace(case, calls=case.calls * REPEATED_CALLS), target, verdict)
@@ -232,7 +237,12 @@ class Investigator:
                     return found.traces
             return None
 
+        flips_end: list[float] = []
+
         def probe(case: Case) -> bool | None:
+            flips_end[:] = flips_end or [time.monotonic() + self._seconds()]
+            if time.monotonic() > flips_end[0]:
+                return False  # out of time, every feature counts as needed
             if self.evaluator.reference(case).status is not Status.OK:
                 return None
             return shows(case) is not None
