@@ -12,7 +12,7 @@ import tempfile
 import traceback
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = ExitCode.INTERNAL
     except (BrokenPipeError, SystemExit):  # click and rich make the one into the other, with the code of a new finding
         # The reader has gone, as with `| head`: there is nobody left to tell.
-        _drop_output()
+        _drop(sys.stdout)
         code = ExitCode.NOTHING_NEW
     except OSError as error:
         if error.errno not in _MACHINES_FAULT:
@@ -121,10 +121,15 @@ def main(arguments: list[str] | None = None) -> None:
         else:
             place = f"{error.filename}: " if error.filename is not None else ""
             _say(f"fxdiff: {place}{error.strerror}; make room or allow it, or have the output go to another place")
-            _drop_output()
+            _drop(sys.stdout)
             code = ExitCode.USAGE
     except Exception as error:
         code = _internal(error)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        # A full disk shows at a later flush than the write's own where stderr is buffered.
+        _drop(sys.stderr)
     sys.exit(int(code))
 
 
@@ -144,9 +149,9 @@ def _open_standard_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _drop_output() -> None:
+def _drop(stream: TextIO) -> None:
     """Let what is still to be printed go nowhere, so that the interpreter does not trip over it on its way out."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _say(text: str) -> None:

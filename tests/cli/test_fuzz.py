@@ -300,8 +300,11 @@ def test_a_reader_that_goes_away_ends_the_run_with_its_reports(tmp_path: Path) -
         ("corpus list <&- >&- 2>&-", 0, ""),
     ],
 )
-def test_streams_that_are_full_or_closed_give_one_message_and_their_code(tmp_path: Path, verb: str, code: int, said: str) -> None:
-    line = f"{shlex.join(command())} {verb}"
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_streams_that_are_full_or_closed_give_one_message_and_their_code(
+    tmp_path: Path, verb: str, code: int, said: str, unbuffered: str
+) -> None:
+    line = f"PYTHONUNBUFFERED={unbuffered} {shlex.join(command())} {verb}"
     ran = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == code and said in ran.stderr and ran.stderr.count("\n") == bool(said)
 
