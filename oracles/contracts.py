@@ -46,13 +46,18 @@ def _type_verdict(oracle: str, kind: Kind, target: str, name: str, expected: Val
     return Verdict(oracle, kind, target, Severity.CONTRACT, text, detail={"expected": expected, "actual": actual})
 
 
-def of_declared(declared: Sequence[Declared], calls: Sequence[CallResult], target: str) -> Iterator[Verdict]:
-    """Whether every declared dtype and shape holds on every call that it speaks of.
+def of_declared(
+    declared: Sequence[Declared], calls: Sequence[CallResult], target: str, *, own: Sequence[CallResult] = ()
+) -> Iterator[Verdict]:
+    """Whether every declared dtype and shape holds on every call that it speaks of; `own` is what the target itself gave.
 
     Raises HarnessError for a claim about a call or a place that the reference does not have.
     """
     results = [dict(leaves(call.output)) for call in calls]
     for claim in declared:
+        if claim.own:
+            yield from _of_own(claim, own, target)
+            continue
         if claim.call is not None and not 0 <= claim.call < len(calls):
             raise HarnessError(f"{claim.source} declares a type for call {claim.call} of {len(calls)}")
         for index in range(len(calls)) if claim.call is None else (claim.call,):
@@ -63,14 +68,22 @@ def of_declared(declared: Sequence[Declared], calls: Sequence[CallResult], targe
                 yield from _claim_verdicts(claim, actual, target, index)
 
 
-def _claim_verdicts(claim: Declared, actual: Tensor, target: str, call: int) -> Iterator[Verdict]:
+def _of_own(claim: Declared, calls: Sequence[CallResult], target: str) -> Iterator[Verdict]:
+    """Whether what came out of the target is what it had declared; a call that never came back proves nothing."""
+    for index in range(len(calls)) if claim.call is None else (claim.call,):
+        actual = dict(leaves(calls[index].output)).get(claim.path) if index < len(calls) else None
+        if isinstance(actual, Tensor):
+            yield from _claim_verdicts(claim, actual, target, index, giver=f"{target} itself")
+
+
+def _claim_verdicts(claim: Declared, actual: Tensor, target: str, call: int, *, giver: str = "eager") -> Iterator[Verdict]:
     place = f"output {claim.path}" if claim.path else "output"
     if claim.dtype is not None and claim.dtype != actual.dtype:
-        text = f"{place}: {claim.source} declares dtype {claim.dtype}, eager gives {actual.dtype}"
+        text = f"{place}: {claim.source} declares dtype {claim.dtype}, {giver} gives {actual.dtype}"
         yield _declared(Kind.DECLARED_DTYPE, claim, target, call, text, actual.dtype, claim.dtype)
     if claim.shape is not None and not _admits(claim.shape, actual.shape):
         wanted = ["?" if size is None else size for size in claim.shape]
-        text = f"{place}: {claim.source} declares shape [{', '.join(map(str, wanted))}], eager gives {list(actual.shape)}"
+        text = f"{place}: {claim.source} declares shape [{', '.join(map(str, wanted))}], {giver} gives {list(actual.shape)}"
         yield _declared(Kind.DECLARED_SHAPE, claim, target, call, text, list(actual.shape), wanted)
 
 

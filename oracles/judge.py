@@ -46,7 +46,7 @@ def judge(case: Case, reference: Outcome, observed: Outcome, *, policy: Policy =
     if whole and comparison.all_nodes_passed and not by_node:
         whole = [_whole_only(verdict) if verdict.oracle != "declared" else verdict for verdict in whole]
     found = [*status.of_outcome(observed), *by_node, *whole]
-    found += contracts.of_declared(observed.declared, reference.calls, observed.target)
+    found += contracts.of_declared(observed.declared, reference.calls, observed.target, own=observed.calls)
     return _ordered(found, policy)
 
 

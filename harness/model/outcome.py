@@ -58,7 +58,8 @@ class Declared:
     """A type that a system claimed before or without running: per flattened output tensor.
 
     `shape` has None for an unknown dim and is itself None for an unknown rank; `dtype` None is unknown. `call` None means
-    that the claim covers every call.
+    that the claim covers every call. A claim is held against what eager gives, or, where `own`, against what came out of
+    the system itself.
     """
 
     source: str
@@ -66,6 +67,7 @@ class Declared:
     dtype: str | None
     shape: tuple[int | None, ...] | None
     call: int | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class NodeResult:
 class Outcome:
     """The evidence of one run of one Case on one Target.
 
-    `stage` is the last stage entered and `node` the node at work there, if known. `seconds` is CPU time by stage.
+    `stage` is the last stage entered and `node` the node at work there, if known. `seconds` is CPU time by stage. A
+    backend says `spent` where this run has broken the process for the next one; the worker is then replaced.
     """
 
     target: str
@@ -129,6 +132,7 @@ class Outcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)  # text worth saving: IR snapshots, pipelines, tracebacks
+    spent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

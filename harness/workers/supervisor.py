@@ -115,7 +115,7 @@ class Worker:
             process.kill()
             self._process = None
             return Outcome(self.target, Status.HARNESS_ERROR, message=f"the worker's answer is broken: {error}")
-        if process.worn_out:
+        if outcome.spent or process.worn_out:
             self._drop()
         return outcome
 

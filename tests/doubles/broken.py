@@ -124,6 +124,13 @@ class Huge(PlainBackend):
         return Outcome(job.target, Status.OK, calls=(CallResult(output),))
 
 
+class Spends(PlainBackend):
+    """Says with every answer that its process is of no more use."""
+
+    def run(self, case: Case, job: Job, progress: Progress) -> Outcome:
+        return dataclasses.replace(super().run(case, job, progress), spent=True)
+
+
 class ReturnsNothing(PlainBackend):
     """Forgets its answer."""
 

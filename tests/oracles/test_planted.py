@@ -135,6 +135,19 @@ def test_a_claim_for_all_calls_must_hold_on_each() -> None:
     assert got[0].detail["calls"] == [0, 1]
 
 
+def test_a_claim_about_the_own_output_is_held_against_that() -> None:
+    wider = tensor(np.zeros((2, 4)))
+    for claim, expected in (
+        (Declared("nn.Graph", "[0]", None, (2, 3), own=True), 1),
+        (Declared("nn.Graph", "[0]", None, (2, 4), own=True), 0),
+    ):
+        found = judge(CASE, REFERENCE, observed(REFERENCE, (wider, TAIL), declared=(claim,)))
+        broken = [verdict for verdict in found if verdict.kind is Kind.DECLARED_SHAPE]
+        assert [verdict.message for verdict in broken] == [
+            f"output [0]: nn.Graph declares shape [2, 3], {TARGET} itself gives [2, 4]"
+        ] * expected
+
+
 @pytest.mark.parametrize("claim", [Declared("linalg", "[7]", "float32", None), Declared("linalg", "[0]", "float32", None, call=3)])
 def test_a_claim_about_nothing_is_our_own_fault(claim: Declared) -> None:
     with pytest.raises(HarnessError):

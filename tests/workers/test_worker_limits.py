@@ -86,6 +86,13 @@ def test_a_worker_is_retired_after_its_cases(make_pool: MakePool) -> None:
     assert counts == [1, 2, 3, 1, 2, 3, 1]
 
 
+def test_a_worker_that_its_backend_calls_spent_is_replaced(make_pool: MakePool) -> None:
+    worker = make_pool().worker("broken:Spends")
+    for _ in range(2):
+        assert worker.run(job("broken:Spends")).status is Status.OK
+        assert len(worker.recent_jobs()) == 1
+
+
 def test_recent_jobs_are_the_last_ones_only(make_pool: MakePool) -> None:
     worker = make_pool(history=2).worker("plain")
     jobs = [job("plain", seed=seed) for seed in range(4)]
