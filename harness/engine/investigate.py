@@ -26,7 +26,8 @@ from harness.triage.known import KnownBug, KnownBugs, operators_of, suspects
 
 _DEATHS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 TIMEOUT_PATIENCE = 5.0
-CONFIRMED_PATIENCE = 2.0
+# Once five times the deadline was not enough, candidates need not wait long: the smallest is given a whole deadline again.
+CANDIDATE_PATIENCE = 0.4
 # How often a candidate is run where not every run shows the bug: at one in two, 1 of 64 good candidates is missed.
 FLAKY_TRIES = 6
 # How often a later case is run after the one that may have broken the process: not every access hits the damage.
@@ -207,19 +208,21 @@ class Investigator:
         if self._stopped():
             raise Interrupted
 
-    def _confirm(self, case: Case, target: TargetSpec, verdict: Verdict) -> tuple[Evidence, tuple[int, int]] | None:
+    def _confirm(
+        self, case: Case, target: TargetSpec, verdict: Verdict, *, patience: float | None = None
+    ) -> tuple[Evidence, tuple[int, int]] | None:
         """The disagreement in fresh workers, and how many of how many showed it; twice as many where the first show nothing.
 
         A deadline is first given five times the time, so that a slow machine is no hang; then the others need not wait.
         """
         hits = runs = 0
         last: Evidence | None = None
-        patience = self._patience(verdict)
+        patience = patience if patience is not None else self._patience(verdict)
         while runs < self.effort.confirmations or (last is None and runs < 2 * self.effort.confirmations):
             found = self._evidence(case, target, verdict, fresh=True, patience=patience)
             runs += 1
             if found is not None:
-                hits, last, patience = hits + 1, found, min(patience, CONFIRMED_PATIENCE)
+                hits, last, patience = hits + 1, found, 1.0
             if self._is_late():
                 break  # one confirmation has to do
         if last is None and len(case.calls) == 1:
@@ -229,10 +232,11 @@ class Investigator:
 
     def _narrow(self, evidence: Evidence, target: TargetSpec, *, flaky: bool, recheck: bool) -> Result:
         verdict = evidence.verdict
+        patience = CANDIDATE_PATIENCE if verdict.kind is Kind.TIMEOUT else 1.0
 
         def shows(case: Case) -> Traces | None:
             for _ in range(FLAKY_TRIES if flaky else 1):
-                found = self._evidence(case, target, verdict)
+                found = self._evidence(case, target, verdict, patience=patience)
                 if found is not None:
                     return found.traces
             return None
@@ -259,7 +263,7 @@ class Investigator:
             literal = literal_case(case)
             reduction = reduce_case(literal, traces, shows, max_executions=self.effort.max_executions, seconds=self._seconds())
             case, complete, count = plain_names(reduction.case), reduction.complete, reduction.executions
-        final = self._confirm(literal_case(case), target, verdict)
+        final = self._confirm(literal_case(case), target, verdict, patience=1.0)
         if final is None:
             return Dropped("the minimized case does not come back in fresh workers")
         settled, reproduced = final

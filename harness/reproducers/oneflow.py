@@ -19,6 +19,7 @@ from harness.model.program import Node
 from harness.model.values import Ref, Tensor, Value, contiguous_strides, leaves, map_leaves
 from harness.model.verdict import Kind, Verdict
 from harness.reproducers.check import ERROR_KINDS, PROCESS_KINDS, compared, docstring, tolerance_of
+from harness.reproducers.entry_point import entry_point
 from harness.reproducers.literals import NUMPY, ONEFLOW, array_source, number, storage_source
 
 LOCKSTEP = "oneflow:lockstep"
@@ -88,28 +89,9 @@ _REPEATED = """\
             results = flatten(compute())
             [result.numpy() for result in results if isinstance(result, oneflow.Tensor)]  # waits until they are computed"""
 
-_IN_PROCESS = """
-if __name__ == "__main__":
-    sys.exit(run())
-"""
-
-_IN_CHILD = """
-if __name__ == "__main__":
-    if "--child" in sys.argv:
-        sys.exit(run())
-    try:
-        child = subprocess.run([sys.executable, __file__, "--child"], timeout={timeout:g})
-    except subprocess.TimeoutExpired:
-        print("BUG: still running after {timeout:g} s")
-        sys.exit(1)
-    if child.returncode < 0:
-        print(f"BUG: the process dies of {{signal.Signals(-child.returncode).name}}")
-    sys.exit(child.returncode if child.returncode in (0, 1, 2) else 1)
-"""
-
 
 def repro_source(
-    case: Case, verdict: Verdict, reference: Outcome, *, guilty: str | None = None, timeout: float = 60.0, note: str = ""
+    case: Case, verdict: Verdict, reference: Outcome, *, guilty: str | None = None, timeout: float = 30.0, note: str = ""
 ) -> str:
     """repro.py: exits 1 while the bug exists, 0 once it is fixed, 2 if it cannot run; `timeout` is in seconds.
 
@@ -135,7 +117,7 @@ def repro_source(
         "\n".join([*script.tensors, "", "", "def compute():", *(f"    {line}" for line in body), f"    return {script.result(output)}"]),
         _expected(expected),
         _check(verdict, expected, calls=call + 1),
-        _IN_CHILD.format(timeout=timeout) if process else _IN_PROCESS,
+        entry_point(verdict.kind, timeout=timeout),
     ]
     text = "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
     mathematics = [name for name in ("inf", "nan") if re.search(rf"(?<![\w.\"]){name}\b", "\n".join(parts[1:]))]

@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from harness.errors import FormatError, TargetUnavailable
 
@@ -52,25 +54,51 @@ def run_script(
     if path:
         environment["PYTHONPATH"] = os.pathsep.join(path)
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(prefix="fxdiff-repro-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fxdiff-repro-") as folder:
+        command = [os.fspath(python), "-W", "ignore", os.fspath(script.resolve())]
         process = subprocess.Popen(
-            [os.fspath(python), "-W", "ignore", os.fspath(script.resolve())],
+            command,
             stdin=subprocess.DEVNULL,
-            stdout=output,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=folder,
             env=environment,
             start_new_session=True,
         )
-        try:
-            code: int | None = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            _kill_group(process)
-        output.seek(0)
-        text = output.read().decode("utf-8", "replace")
-    return ReproRun(code, text[-MAX_OUTPUT:])
+        return _ended(process, process.stdout, timeout)
+
+
+def _ended(process: subprocess.Popen[bytes], printed: IO[bytes] | None, timeout: float) -> ReproRun:
+    """How a process ended by itself or at the deadline, and the end of what it printed; its group is killed."""
+    assert printed is not None
+    tail = _Tail(printed)
+    try:
+        code: int | None = process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        _kill_group(process)
+    return ReproRun(code, tail.text())
+
+
+class _Tail:
+    """The end of what a process prints: one that does not stop may print gigabytes."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._kept = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._stream:
+            while piece := os.read(self._stream.fileno(), 1 << 16):
+                self._kept = (self._kept + piece)[-MAX_OUTPUT:]
+
+    def text(self) -> str:
+        """What there is once the process group has ended; a descendant that left the group is not waited for."""
+        self._thread.join(timeout=5)
+        return self._kept.decode("utf-8", "replace")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -95,7 +123,7 @@ def run_source(
         return run_script(script, python=python, env=env, timeout=timeout, path=path)
 
 
-def run_mlir(text: str, *, timeout: float = 60.0) -> ReproRun:
+def run_mlir(text: str, *, timeout: float = 20.0) -> ReproRun:
     """Run the RUN line of a repro.mlir with the torch-mlir-opt beside our own interpreter, or else the one on PATH.
 
     The exit code is torch-mlir-opt's; None is a hang. Raises TargetUnavailable where there is none.
@@ -106,15 +134,20 @@ def run_mlir(text: str, *, timeout: float = 60.0) -> ReproRun:
         raise FormatError("a repro.mlir must begin with its RUN line")
     if found is None:
         raise TargetUnavailable("torch-mlir-opt is not installed")
-    command = [found, f"-pass-pipeline={match[1]}"]
-    try:
-        ran = subprocess.run(command, input=text.encode(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        return ReproRun(None, "")
-    return ReproRun(ran.returncode, ran.stderr.decode("utf-8", "replace")[-MAX_OUTPUT:])
+    with tempfile.TemporaryFile() as source:
+        source.write(text.encode())
+        source.seek(0)
+        process = subprocess.Popen(
+            [found, f"-pass-pipeline={match[1]}"],
+            stdin=source,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return _ended(process, process.stderr, timeout)
 
 
-def mlir_shows(text: str, *, timeout: float = 60.0) -> bool:
+def mlir_shows(text: str, *, timeout: float = 20.0) -> bool:
     """Whether torch-mlir-opt fails, dies, hangs or emits an error on a repro.mlir; False where there is no torch-mlir-opt."""
     try:
         ran = run_mlir(text, timeout=timeout)

@@ -13,6 +13,7 @@ from harness.model.symbols import Sym, free_symbols
 from harness.model.values import Ref, Tensor, Value, leaves
 from harness.model.verdict import Kind, Verdict
 from harness.reproducers.check import DECLARED_KINDS, ERROR_KINDS, PROCESS_KINDS, Tolerance, compared, docstring, tolerance_of
+from harness.reproducers.entry_point import entry_point
 from harness.reproducers.literals import tensor_source
 from harness.reproducers.source import ModuleSource, arguments_source, imports_source, module_source
 
@@ -133,24 +134,6 @@ def run():
     return 0
 """
 
-_IN_PROCESS = """
-if __name__ == "__main__":
-    sys.exit(run())
-"""
-_IN_CHILD = """
-if __name__ == "__main__":
-    if "--child" in sys.argv:
-        sys.exit(run())
-    try:
-        child = subprocess.run([sys.executable, __file__, "--child"], timeout={timeout:g})
-    except subprocess.TimeoutExpired:
-        print("BUG: still running after {timeout:g} s")
-        sys.exit(1)
-    if child.returncode < 0:
-        print(f"BUG: the process dies of {{signal.Signals(-child.returncode).name}}")
-    sys.exit(child.returncode if child.returncode in (0, 1, 2) else 1)
-"""
-
 
 def repro_source(
     case: Case,
@@ -159,7 +142,7 @@ def repro_source(
     *,
     tolerance: Tolerance | None = None,
     flat: bool = False,
-    timeout: float = 60.0,
+    timeout: float = 30.0,
     note: str = "",
 ) -> str:
     """repro.py: exits 1 while the bug exists, 0 once it is fixed, 2 if it cannot run.
@@ -192,7 +175,7 @@ def repro_source(
     else:
         parts += [inlined("torch_mlir_bfloat16.py")] if halves else []
         parts += [inlined("torch_mlir_runtime.py"), _check(verdict, reference, call, tolerance or tolerance_of(verdict), halves)]
-    parts.append(_IN_CHILD.format(timeout=timeout) if kind in PROCESS_KINDS else _IN_PROCESS)
+    parts.append(entry_point(kind, timeout=timeout))
     body = "\n\n\n".join(part.strip("\n") for part in parts)
     return f"{docstring(verdict, note)}\n\n{_imports(kind, body, halves, lowers)}\n\n{body}\n"
 

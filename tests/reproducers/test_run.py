@@ -15,7 +15,7 @@ from harness.model.program import Node
 from harness.model.values import Ref, tensor_from_array
 from harness.model.verdict import Kind, Severity, Verdict
 from harness.reproducers.render import render
-from harness.reproducers.run import mlir_shows, run_mlir, run_script, run_source
+from harness.reproducers.run import MAX_OUTPUT, mlir_shows, run_mlir, run_script, run_source
 from tests.reproducers.builders import data, make_case, placeholder, roll_case
 
 
@@ -121,3 +121,11 @@ def test_a_node_without_translation_says_so() -> None:
 
 def test_a_fixed_entry_has_none() -> None:
     assert render(entry("torch-mlir:linalg", "torch-mlir", verdict=None, status="fixed")).scripts == ()
+
+
+def test_of_a_script_that_prints_without_end_only_the_end_is_kept() -> None:
+    flood = "import os, sys\nfor _ in range(400):\n    os.write(2, b'error: again ' * 5000)\nprint('\\nBUG: still running')\nsys.exit(1)\n"
+    ran = run_source(flood, timeout=30)
+    assert ran.shows_the_bug and len(ran.output) <= MAX_OUTPUT
+    ran = run_source("import os\nwhile True:\n    os.write(2, b'error: again ' * 5000)\n", timeout=1)
+    assert ran.exit_code is None and not ran.shows_the_bug and 0 < len(ran.output) <= MAX_OUTPUT
