@@ -25,10 +25,6 @@ def corpus_command() -> None:
 @_JSON
 def list_command(corpus: Path, as_json: bool) -> int:
     """One line an entry: status, severity, target, operator, title."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from harness.cli.show import summary_data
     from harness.corpus.store import Corpus
 
@@ -36,14 +32,16 @@ def list_command(corpus: Path, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([summary_data(entry) for entry in entries], indent=2))
         return 0
-    table = Table(box=None, pad_edge=False)
-    for heading in ("entry", "status", "severity", "kind", "title"):
-        table.add_column(heading, overflow="fold" if heading == "title" else "ellipsis", no_wrap=heading in ("status", "severity", "kind"))
+    rows = [("entry", "status", "severity", "kind", "title")]
     for entry in entries:
         severity = entry.severity.name.lower().replace("_", " ")
-        table.add_row(entry.slug, entry.status, severity, entry.signature.kind.value, escape(entry.title))
-    console = Console()
-    console.print(table if entries else f"no entries in {corpus}")
+        rows.append((entry.slug, entry.status, severity, entry.signature.kind.value, entry.title))
+    # Never cut nor folded, whatever the terminal's width: the first column is what other verbs are given.
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows if entries else ():
+        click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    if not entries:
+        click.echo(f"no entries in {corpus}")
     return 0
 
 

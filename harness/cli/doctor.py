@@ -26,6 +26,7 @@ from harness.environments.missing import Missing
 from harness.environments.oneflow_build import no_python310
 from harness.environments.oneflow_env import read
 from harness.environments.versions import pins
+from harness.reporting.escaping import EscapingConsole
 
 UNAVAILABLE = 4
 _OWN_PACKAGES = ("hypothesis", "msgspec", "numpy", "pytest", "pytest-xdist", "click", "rich")
@@ -218,7 +219,7 @@ def doctor(as_json: bool, *, require: Sequence[str] = (), smoke: Smoke | None = 
     if as_json:
         click.echo(json.dumps(as_data(report), indent=2))
     else:
-        show(report, console or Console())
+        show(report, console or EscapingConsole())
     lacking = sorted(item.name for item in report.targets if item.name in required and not item.available)
     if lacking:
         click.echo(f"error: required but not available: {', '.join(lacking)}", err=True)

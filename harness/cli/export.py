@@ -28,6 +28,9 @@ FORMS = ("script", "issue", "pytest", "mlir", "e2e")
 def export_command(entry: str, form: str, output: Path | None, corpus: Path, no_run: bool) -> int:
     """Write a finding in a form that somebody without fxdiff can use; what is exported was run first and shows the bug.
 
+    Scripts are made anew from the entry's case.json: the repro.py that lies beside it is never run, since anybody may have
+    changed it.
+
     script: repro.py. issue: Markdown to paste, with a script of at most 40 lines. pytest: a file with one test that is
     expected to fail. mlir: input for torch-mlir-opt under lit's RUN line. e2e: a test in the manner of torch-mlir's
     end-to-end suite, or of OneFlow's unit tests.
@@ -35,9 +38,21 @@ def export_command(entry: str, form: str, output: Path | None, corpus: Path, no_
     from harness.cli.locating import locate_entry
     from harness.errors import UsageError
     from harness.exporting import export
+    from harness.exporting.fresh import fresh
+    from harness.torch_bridge.closed import check_closed
 
     found = locate_entry(entry, corpus)
-    made = export(found, form, shows=None if no_run else prover(found))
+    for case in (found.case, found.victim):
+        if case is not None:
+            check_closed(case, where=str(found.path))
+    made_anew = fresh(found)
+    for name in made_anew.differing:
+        click.echo(
+            f"fxdiff: {found.path}/{name} is not what fxdiff makes of case.json (it was changed by hand, or written by another "
+            "version): it is neither run nor exported",
+            err=True,
+        )
+    made = export(made_anew.entry, form, shows=None if no_run else prover(made_anew.entry))
     if output is None:
         click.echo(made.text, nl=False)
         return 0

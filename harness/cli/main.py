@@ -18,6 +18,7 @@ import click
 
 from harness.cli.exit_codes import ExitCode, epilog
 from harness.errors import FxdiffError, TargetUnavailable, UsageError
+from harness.printable import PrintableStream
 
 _VERBS = {
     "fuzz": ("harness.cli.fuzz", "fuzz_command", "Draw cases, run them on every target, and keep what disagrees."),
@@ -136,7 +137,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _open_standard_streams() -> None:
     """Have descriptors 0 to 2 open, as with `>&-` they are not: what is opened next would take their places.
 
-    What a terminal's encoding lacks is written as an escape.
+    What a terminal's encoding lacks is written as an escape, and so is what would command the terminal.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -144,9 +145,11 @@ def _open_standard_streams() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - for as long as the process lives
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+            setattr(sys, name, PrintableStream(stream))
 
 
 def _drop(stream: TextIO) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
 from harness.backends.protocol import TargetSpec, target, targets
 from harness.corpus.entry import OPEN
 from harness.corpus.store import Corpus
@@ -22,6 +20,7 @@ from harness.environments.availability import missing
 from harness.errors import TargetUnavailable, UsageError, WorkerError
 from harness.model.case import Case
 from harness.model.outcome import Job, Outcome, Status
+from harness.reporting.escaping import EscapingConsole
 from harness.reproducers.render import Script
 from harness.reproducers.run import run_source
 from harness.triage.issues import KnownIssue
@@ -215,7 +214,7 @@ def load_plugins(imports: Iterable[str]) -> None:
             raise UsageError(f"--import {name}: {type(error).__name__}: {error}") from error
 
 
-def consoles(*, no_color: bool = False) -> tuple[Console, Console]:
+def consoles(*, no_color: bool = False) -> tuple[EscapingConsole, EscapingConsole]:
     """Consoles for results (stdout) and for progress (stderr)."""
     plain = True if no_color else None
-    return Console(no_color=plain), Console(stderr=True, no_color=plain)
+    return EscapingConsole(no_color=plain), EscapingConsole(stderr=True, no_color=plain)

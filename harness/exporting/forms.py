@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from harness.corpus.entry import Entry
 from harness.errors import Unsupported, UsageError
 from harness.exporting import oneflow, torch_mlir
+from harness.exporting.fresh import THROUGH_FXDIFF, fresh
 from harness.exporting.issue import Drafts, issue, mlir_issue
 from harness.exporting.pytest_file import pytest_file
-from harness.exporting.scrub import without_stamps
 from harness.exporting.titles import title_of
 
 BARE = ("torch-mlir", "oneflow")  # families whose scripts import nothing of fxdiff
@@ -27,13 +27,12 @@ class Exported:
 
 
 def export(entry: Entry, form: str, *, shows: Callable[[str], bool] | None = None) -> Exported:
-    """An entry in one form. `shows` says whether a script shows the bug; without it, all are believed.
+    """An entry in one form, made of its case and evidence anew. `shows` says whether a script shows the bug; without it, all are believed.
 
     Raises UsageError with the reason where the form does not apply to this entry.
     """
-    told = replace(entry, repro=without_stamps(entry.repro)) if entry.repro is not None else entry
     try:
-        return _RENDER[form](told, shows or (lambda script: True))
+        return _RENDER[form](fresh(entry).entry, shows or (lambda script: True))
     except Unsupported as error:
         raise UsageError(f"{entry.slug} has no form {form!r}: {error}") from error
 
@@ -45,7 +44,7 @@ def environment_of(entry: Entry) -> str:
 
 def needs_fxdiff(entry: Entry) -> bool:
     """Whether the entry's repro.py runs the case through fxdiff, since no bare script can show it."""
-    return entry.repro is not None and "\n    from harness." in entry.repro
+    return entry.repro is not None and THROUGH_FXDIFF in entry.repro
 
 
 def _repro(entry: Entry, shows: Callable[[str], bool]) -> str:

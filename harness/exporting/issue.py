@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ from harness.exporting.sides import LEGEND, MARK, beside, did, sides
 from harness.exporting.titles import outputs, title_of
 from harness.model.outcome import Status
 from harness.model.verdict import Kind
+from harness.printable import printable, prose
 from harness.reproducers.check import ERROR_KINDS
 from harness.reproducers.source import case_source
 
 MAX_SCRIPT = 40
 MAX_MLIR = 80
+_VERSION = re.compile(r"[\w.+!-]+", re.ASCII)  # what can stand in a command
 _PYTHONS = {"oneflow": "3.10"}  # families that have an interpreter of their own: the one that their wheel is for
 
 
@@ -40,15 +43,20 @@ def issue(entry: Entry, drafts: Drafts, shows: Callable[[str], bool]) -> tuple[s
     script = short if short is not None else scrub(entry.repro or "") or None
     if script is None or (short is None and not shows(script)):
         raise UsageError(f"no script shows {entry.slug} here any more; see `fxdiff replay`, or export it as it is with --no-run")
-    blocks = [f"# {title_of(entry)}", lead(entry)]
+    blocks = [f"# {prose(title_of(entry))}", prose(lead(entry))]
     if short is not None:
-        blocks += ["### To reproduce", _fenced(short, "python"), _run_it(entry, long=False)]
+        blocks += ["### To reproduce", _fenced(short, "python"), prose(_run_it(entry, long=False))]
     else:
-        blocks += ["### To reproduce", *_core(entry, drafts), _run_it(entry, long=True), _details("repro.py", _fenced(script, "python"))]
+        blocks += [
+            "### To reproduce",
+            *_core(entry, drafts),
+            prose(_run_it(entry, long=True)),
+            _details("repro.py", _fenced(script, "python")),
+        ]
     blocks += ["### Expected and actual", _fenced("\n".join(_compared(entry)), "text")]
     blocks += _diagnostics(entry) + _mlir(entry) + _torch_source(entry)
     blocks += ["### Versions", _versions(entry), "### How it was found", _found(entry)]
-    return scrub("\n\n".join(blocks)) + "\n", script
+    return printable(scrub("\n\n".join(blocks))) + "\n", script
 
 
 def mlir_issue(entry: Entry) -> str:
@@ -56,10 +64,10 @@ def mlir_issue(entry: Entry) -> str:
     blocks = _mlir(entry)
     if not blocks:
         raise Unsupported("an issue must be reproducible without fxdiff, and only `fxdiff replay` shows this one")
-    parts = [f"# {title_of(entry)}", lead(entry), "### To reproduce", *blocks[1:], "### Expected and actual"]
+    parts = [f"# {prose(title_of(entry))}", prose(lead(entry)), "### To reproduce", *blocks[1:], "### Expected and actual"]
     parts += [_fenced("\n".join(_compared(entry)), "text"), *_diagnostics(entry), _details("The program in PyTorch", _source(entry))]
     parts += ["### Versions", _versions(entry), "### How it was found", _found(entry)]
-    return scrub("\n\n".join(parts)) + "\n"
+    return printable(scrub("\n\n".join(parts))) + "\n"
 
 
 def _short(entry: Entry, drafts: Drafts, shows: Callable[[str], bool]) -> str | None:
@@ -111,12 +119,12 @@ def _run_it(entry: Entry, *, long: bool) -> str:
 def _install(entry: Entry) -> str:
     """How to come by the versions at issue; empty where they are not known."""
     versions, family = entry.expectation.versions, entry.signature.family
-    if family not in versions:
+    if not _VERSION.fullmatch(versions.get(family, "")):
         return ""
     needs = [f"{family}=={versions[family]}"]
     if family == "oneflow":
         needs.append('"numpy<2"')
-    elif "torch" in versions:
+    elif _VERSION.fullmatch(versions.get("torch", "")):
         needs.insert(0, f"torch=={versions['torch'].partition('+')[0]}")
     python = f" (Python {_PYTHONS[family]})" if family in _PYTHONS else ""
     where = " (torch-mlir's wheels are on its release page)" if family == "torch-mlir" else ""
@@ -175,7 +183,8 @@ def _versions(entry: Entry) -> str:
     torch = entry.reference.versions.get("torch", "")
     if torch and "torch" not in versions:
         lines.append(f"- reference: PyTorch {torch} on Python {ours}")
-    return "\n".join([*lines, f"- platform: {entry.expectation.platform or 'unknown'}"])
+    lines.append(f"- platform: {entry.expectation.platform or 'unknown'}")
+    return "\n".join(f"- {prose(line[2:])}" for line in lines)
 
 
 def _found(entry: Entry) -> str:
@@ -192,7 +201,7 @@ def _found(entry: Entry) -> str:
     drawn = found.nodes
     how += f", minimized from {drawn} operators to {nodes}" if drawn is not None and drawn > nodes else f", minimized to {now}"
     shown, runs = entry.reproduced
-    return f"{how}. Reproduced in {shown} of {runs} fresh processes."
+    return f"{prose(how)}. Reproduced in {shown} of {runs} fresh processes."
 
 
 def _details(summary: str, body: str) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import FormatError
 from harness.model.symbols import Dim, Sym, evaluate, free_symbols
-from harness.model.values import Value, contiguous_strides, leaves, refs
+from harness.model.values import Device, DType, Layout, MemoryFormat, Value, contiguous_strides, leaves, refs
 
 OPCODES = ("placeholder", "call_function", "call_method", "call_module", "output")
 ROLES = ("input", "parameter", "buffer", "constant", "symint")
+# Programs are printed as source, so whatever stands there unquoted is a name and nothing else.
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_QUALIFIED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+_DEVICE = re.compile(r"[a-z]+(?::\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +156,18 @@ class Program:
                     raise FormatError(f"reads {name!r}, which no earlier node defines", where=where)
             if node.op == "placeholder":
                 _validate_placeholder(node, where)
+            if node.op in ("call_function", "call_method") and not _QUALIFIED.fullmatch(node.target):
+                raise FormatError(f"calls {node.target[:60]!r}, which is no name", where=where)
+            _validate_words((node.args, dict(node.kwargs)), node.kwargs, where)
             if node.op == "call_module" and node.target not in self.modules:
                 raise FormatError(f"calls module {node.target!r}, for which there is no recipe", where=where)
             seen.add(node.name)
+        for attribute, recipe in self.modules.items():
+            where = f"module {attribute!r}"
+            if not _QUALIFIED.fullmatch(recipe.cls):
+                raise FormatError(f"{recipe.cls[:60]!r} is no class's name", where=where)
+            _validate_words((recipe.args, dict(recipe.kwargs)), recipe.kwargs, where)
+        self.symbols()  # parses every size expression
 
     def symbols(self) -> frozenset[str]:
         """Every symbol that a spec or an argument mentions."""
@@ -177,3 +191,15 @@ def _validate_placeholder(node: Node, where: str) -> None:
         raise FormatError("a symint needs a size expression", where=where)
     if node.role != "symint" and not isinstance(node.spec, TensorSpec):
         raise FormatError("a placeholder needs a dtype and a shape", where=where)
+
+
+def _validate_words(values: Value, keywords: Iterable[str], where: str) -> None:
+    """Raise FormatError for a keyword, dtype, layout, memory format or device that is no name."""
+    for key in keywords:
+        if not _NAME.fullmatch(key):
+            raise FormatError(f"the keyword {key[:60]!r} is no name", where=where)
+    for _, leaf in leaves(values):
+        if isinstance(leaf, DType | Layout | MemoryFormat) and not _NAME.fullmatch(leaf.name):
+            raise FormatError(f"{leaf.name[:60]!r} is no {type(leaf).__name__}", where=where)
+        if isinstance(leaf, Device) and not _DEVICE.fullmatch(leaf.name):
+            raise FormatError(f"{leaf.name[:60]!r} is no device", where=where)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import FormatError
 
 MAX_EXPRESSION = 400
+# Expressions are printed as they stand: a comment or a line's end in one would take what follows along.
+_PLAIN = re.compile(r"[\w +\-*/%()]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Symbol:
 def _parse(expr: str) -> ast.expr:
     if len(expr) > MAX_EXPRESSION:
         raise FormatError(f"size expression of {len(expr)} characters; at most {MAX_EXPRESSION} are taken")
+    if not _PLAIN.fullmatch(expr):
+        raise FormatError(f"size expression {expr!r} is not an integer expression")
     try:
         tree = ast.parse(expr, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

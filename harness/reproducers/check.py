@@ -45,9 +45,17 @@ def compared(verdict: Verdict, output: Value) -> list[int]:
 
 def docstring(verdict: Verdict, note: str = "") -> str:
     """A reproducer's first words: what is wrong, and what its exit codes mean."""
-    message = "".join(char if char.isprintable() or char == "\n" else "?" for char in verdict.message)
-    message = message.replace("\\", "\\\\").replace('"', "'")
-    lines = [textwrap.fill(line, 110) for line in message.split("\n")][:12]
+    # Filled before it is escaped: a line may end between the two characters of an escape.
+    lines = [_inside(textwrap.fill(_printable(line), 110)) for line in verdict.message.split("\n")][:12]
     summary = "\n".join(lines).strip() or f"{verdict.kind.value} in {verdict.target}"
     ending = "Exits 1 while the bug exists, 0 once it is fixed, 2 if it cannot run.\n"
-    return f'"""{summary}\n\n{ending}{note}"""'
+    return f'"""{summary}\n\n{ending}{_inside(note)}"""'
+
+
+def _inside(text: str) -> str:
+    """`text` as it can stand in a docstring, whatever it holds."""
+    return _printable(text).replace("\\", "\\\\").replace('"', "'")
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)

@@ -183,7 +183,7 @@ def value_source(value: Value, names: Mapping[str, str]) -> str:
     if isinstance(value, DType | Layout | MemoryFormat):
         return f"torch.{value.name}"
     if isinstance(value, Device):
-        return f'torch.device("{value.name}")'
+        return f"torch.device({_quoted(value.name)})"
     if isinstance(value, tuple):
         inner = [value_source(item, names) for item in value]
         return f"({inner[0]},)" if len(inner) == 1 else f"({', '.join(inner)})"
@@ -223,7 +223,7 @@ def _quoted(key: Value) -> str:
 
 def identifier(text: str, taken: set[str]) -> str:
     """`text` as an identifier that is neither a keyword nor taken; it is then taken."""
-    name = "".join(char if char.isalnum() or char == "_" else "_" for char in text) or "value"
+    name = "".join(char if char.isascii() and (char.isalnum() or char == "_") else "_" for char in text) or "value"
     if name[0].isdigit() or keyword.iskeyword(name):
         name = f"_{name}"
     candidate, count = name, 1

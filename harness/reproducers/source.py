@@ -115,7 +115,7 @@ class _Writer:
             if state:
                 yield f"{name}.load_state_dict({{"
                 for key, tensor in state.items():
-                    head = f'    "{key}": '
+                    head = f"    {value_source(key, {})}: "
                     yield from f"{head}{tensor_source(tensor, indent=' ' * len(head))},".split("\n")
                 yield "}, strict=False, assign=True)"
 

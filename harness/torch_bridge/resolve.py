@@ -194,6 +194,19 @@ def method(receiver: object, name: str) -> Function:
     return bound
 
 
+def check_method(name: str) -> None:
+    """Raise UnknownName where no receiver whatever has a method of this name that may be called."""
+    known = tensor_methods().union(*_OTHER_METHODS.values())
+    if name not in known:
+        raise UnknownName("method", name, known)
+
+
+def check_attribute(name: object) -> None:
+    """Raise UnknownName for an attribute that `builtins.getattr` reads of nothing, be it a tensor or a named tuple."""
+    if not isinstance(name, str) or (name not in _ATTRIBUTES and not (name.isidentifier() and not name.startswith("_"))):
+        raise UnknownName("attribute", str(name), _ATTRIBUTES)
+
+
 def module_class(name: str) -> type[torch.nn.Module]:
     """The module class that a recipe names; raises UnknownName for anything that torch.nn does not export."""
     found = module_classes().get(name)
