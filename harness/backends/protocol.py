@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from harness.errors import HarnessError, UnknownName, UsageError
@@ -56,7 +56,9 @@ class TargetSpec:
     `needs` is evidence that the reference must supply (`trace`). `modes` are the modes of cases that it honours: one without
     `grad` runs the forward pass alone. `family` groups targets for reports and signatures. Where bulk runs take a
     shortcut, `users_route` holds the options of the way that users go; `evidence_run` those of a run that stops early and
-    leaves behind, as artifacts, what a process that dies cannot.
+    leaves behind, as artifacts, what a process that dies cannot. `choices` names the options that may follow the name, as
+    in `torch-mlir:linalg?extra=cse`, with what each does; `options` are those that did. `voters` are other ways to the same
+    results, by name, with the options that take them: what they say of a disagreement tells which part is at fault.
     """
 
     name: str
@@ -72,6 +74,9 @@ class TargetSpec:
     modes: tuple[str, ...] = ("fwd",)
     users_route: Mapping[str, str] = field(default_factory=dict)
     evidence_run: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    voters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 _TARGETS: dict[str, TargetSpec] = {}
@@ -86,10 +91,28 @@ def register(spec: TargetSpec) -> TargetSpec:
 
 
 def target(name: str) -> TargetSpec:
-    """The target of this name; raises UnknownName with the nearest."""
-    if name not in _TARGETS:
-        raise UnknownName("target", name, _TARGETS)
-    return _TARGETS[name]
+    """The target of this name, with the options that follow it, as in `NAME?KEY=VALUE&KEY=VALUE`.
+
+    Raises UnknownName with the nearest name of a target or an option, UsageError for an option without a value.
+    """
+    base, mark, text = name.partition("?")
+    if base not in _TARGETS:
+        raise UnknownName("target", base, _TARGETS)
+    spec = _TARGETS[base]
+    return _with_options(spec, text) if mark else spec
+
+
+def _with_options(spec: TargetSpec, text: str) -> TargetSpec:
+    given: dict[str, str] = {}
+    for part in text.split("&"):
+        key, _, value = part.partition("=")
+        if key not in spec.choices:
+            raise UnknownName(f"option of {spec.name}", key, spec.choices)
+        if not value:
+            raise UsageError(f"the option {key!r} of {spec.name} needs a value: {key}=...; {spec.choices[key]}")
+        given[key] = value
+    name = f"{spec.name}?{'&'.join(f'{key}={given[key]}' for key in sorted(given))}"
+    return replace(spec, name=name, options={**spec.options, **given}, default=False)
 
 
 def targets() -> tuple[TargetSpec, ...]:
@@ -143,16 +166,30 @@ register(
         default=True,
     )
 )
-register(
-    TargetSpec(
-        "torch-mlir:linalg",
-        "harness.backends.torch_mlir.linalg:LinalgBackend",
-        "torch-mlir through linalg-on-tensors, executed on the wheel's own engine",
-        zygote="torch-mlir",
-        parent_zygote="torch",
-        family="torch-mlir",
-        default=True,
-        users_route={"route": "export"},
-        evidence_run={"until": "import"},
-    )
+_LOWERINGS = {"linalg": "linalg-on-tensors", "tosa": "TOSA", "stablehlo": "StableHLO"}
+_TORCH_MLIR = TargetSpec(
+    "",
+    "",
+    "",
+    zygote="torch-mlir",
+    parent_zygote="torch",
+    family="torch-mlir",
+    users_route={"route": "export"},
+    evidence_run={"until": "import"},
+    choices={
+        "extra": "canonicalize, cse or both, with a comma between, after every stage",
+        "legal-ops": "operators such as aten.adaptive_max_pool2d, with commas between, for the backend to take whole",
+        "runtime-verification": "on: MLIR's generate-runtime-verification before LLVM",
+    },
+    voters={name: {"lowering": name} for name in _LOWERINGS},
 )
+for _name, _title in _LOWERINGS.items():
+    register(
+        replace(
+            _TORCH_MLIR,
+            name=f"torch-mlir:{_name}",
+            entry=f"harness.backends.torch_mlir.backend:{_name.capitalize()}Backend",
+            summary=f"torch-mlir through {_title}, executed on the wheel's own engine",
+            default=_name == "linalg",
+        )
+    )

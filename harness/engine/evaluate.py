@@ -97,7 +97,7 @@ class Evaluator:
     ) -> Outcome:
         """What a target does with the case; lockstep targets are handed the reference's traces."""
         witness = self.witness_bytes(target, reference)
-        given = {**self.options.get(target.name, {}), **(options or {})}
+        given = {**target.options, **self.options.get(target.name, {}), **(options or {})}
         return self.runner.run(Job(self._bytes(case), target.name, want, witness, given), fresh=fresh, patience=patience)
 
     def witness_bytes(self, target: TargetSpec, reference: Outcome) -> bytes:

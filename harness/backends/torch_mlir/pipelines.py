@@ -1,6 +1,6 @@
 """torch-mlir's own lowering, stage by stage, with every diagnostic caught, and the way from linalg down to LLVM.
 
-The two torch-mlir stages run exactly what `torch_mlir.fx.export_and_import` runs, verified after every pass. What
+The torch-mlir stages run exactly what `torch_mlir.fx.export_and_import` runs, verified after every pass. What
 follows linalg only serves to execute the result, so it is kept cheap: passes that this module does not need are left
 out, and torch-mlir's full reference pipeline runs only where the short one does not get through.
 """
@@ -16,8 +16,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
+from harness.backends.torch_mlir.lowerings import LINALG
+
 TORCH_PASSES = "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline"
-LINALG_PASSES = "torch-backend-to-linalg-on-tensors-backend-pipeline"
+LINALG_PASSES = LINALG.conversion.passes
 
 _BUFFERIZE = "one-shot-bufferize{copy-before-write bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map}"
 
@@ -125,6 +127,26 @@ class StageFailure(Exception):
     def nodes(self) -> tuple[str, ...]:
         """The nodes that the errors point at, in order, without repetition."""
         return tuple(dict.fromkeys(name for item in self.emitted if item.severity == "error" for name in item.names))
+
+
+def _name(op: ir.OpView | ir.Operation) -> str:
+    return str(op.operation.name)
+
+
+def left_over(module: ir.Module, dialects: tuple[str, ...]) -> tuple[Emitted, ...]:
+    """The operators of these dialects that a partial conversion leaves behind and something reads, as a full one says it."""
+    found: dict[str, Emitted] = {}
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = _name(op)
+        read = any(True for result in op.results for _ in result.uses)
+        if name.partition(".")[0] in dialects and name not in found and read:
+            where = tuple(_LOCATION_NAME.findall(str(op.location)))
+            found[name] = Emitted("error", f"failed to legalize operation '{name}'", where)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return tuple(found.values())
 
 
 _TORCH_OPERATOR = re.compile(r"= \"?(torch\.(?:aten|prims|operator)\b[\w.]*)")

@@ -9,6 +9,7 @@ import enum
 import re
 from collections.abc import Sequence
 
+from harness.backends.torch_mlir.lowerings import CONVERSIONS, EXECUTIONS
 from harness.backends.torch_mlir.pipelines import StageFailure
 
 
@@ -34,6 +35,8 @@ _REFUSALS = (
     re.compile(r"\b[Uu]nsupported\b"),
     re.compile(r"\bNYI\b"),
 )
+# MLIR's and StableHLO's own way to linalg says that it does not take an operator.
+_NOT_EXECUTED = re.compile(r"failed to legalize (?:unresolved materialization|operation '(?:tosa|stablehlo|chlo)\.[\w.]+')")
 # Constants and lists are named by a failed conversion only because they come first among what is left over.
 _SCAFFOLDING = ("torch.constant.", "torch.prim.", "torch.vtensor.literal", "torch.operator")
 
@@ -62,7 +65,9 @@ def classify(failure: StageFailure, earlier: Sequence[str]) -> tuple[Failure, st
     errors = [item.message for item in failure.emitted if item.severity == "error"]
     if failure.invalid_ir:
         return Failure.INVALID_IR, None
-    if failure.stage not in ("torch-pipeline", "linalg"):
+    if failure.stage in EXECUTIONS and any(_NOT_EXECUTED.search(message) for message in errors):
+        return Failure.REFUSAL, None
+    if failure.stage not in ("torch-pipeline", *CONVERSIONS):
         return Failure.PASS_FAILURE, None
     if earlier and not any(is_refusal(message) for message in earlier):
         return Failure.SILENT_ERROR, None

@@ -16,7 +16,7 @@ def run() -> Callable[..., Outcome]:
     """Runs a case on torch-mlir:linalg in this process; programs known to crash or hang belong in workers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch and torch-mlir warn of their own innards while they are imported
-        from harness.backends.torch_mlir.linalg import LinalgBackend
+        from harness.backends.torch_mlir.backend import LinalgBackend
 
         backend = LinalgBackend()
         backend.warm()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.backends.torch_mlir.backend import toolchain
 from harness.backends.torch_mlir.boundary import WRAPPER_PASSES, carries_bfloat16, wrap_bfloat16
 from harness.backends.torch_mlir.jit import Executable
-from harness.backends.torch_mlir.linalg import toolchain
 from harness.backends.torch_mlir.pipelines import REFERENCE_LLVM_PASSES, StageFailure, short_llvm_passes
 from harness.model.dtypes import DTYPES
 from harness.model.values import tensor_from_array

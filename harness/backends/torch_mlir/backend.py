@@ -1,4 +1,4 @@
-"""`torch-mlir:linalg`: import, torch-mlir's pipelines down to linalg-on-tensors, and the result executed in place."""
+"""`torch-mlir:linalg`, `:tosa`, `:stablehlo`: import, torch-mlir's pipelines down to one of them, and the result executed in place."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from harness.backends.protocol import Progress
 from harness.backends.torch_mlir import warmup
 from harness.backends.torch_mlir.boundary import WRAPPER_PASSES, carries_bfloat16, wrap_bfloat16
 from harness.backends.torch_mlir.codegen import set_cheap_codegen
+from harness.backends.torch_mlir.configuration import Configuration
 from harness.backends.torch_mlir.declared import Claim, result_claims
 from harness.backends.torch_mlir.imported import Imported, Result
 from harness.backends.torch_mlir.importing import import_case
 from harness.backends.torch_mlir.jit import Executable, RunFailure
+from harness.backends.torch_mlir.lowerings import LINALG, LOWERINGS, STABLEHLO, TOSA, Lowering
 from harness.backends.torch_mlir.pipelines import (
-    LINALG_PASSES,
-    REFERENCE_LLVM_PASSES,
-    TORCH_PASSES,
     Emitted,
     StageFailure,
     Toolchain,
+    left_over,
     module_pipeline,
-    short_llvm_passes,
 )
 from harness.backends.torch_mlir.refusals import Failure, classify
 from harness.backends.torch_mlir.tracing import Specialized
@@ -37,7 +36,6 @@ from harness.model.outcome import CallResult, Declared, Diagnostic, Job, Outcome
 from harness.model.values import Tensor, Value, leaves, map_leaves
 
 ROUTES = ("auto", "raw", "decomposed", "export")
-_UNTIL = ("import", "torch-pipeline", "linalg")
 
 
 @functools.cache
@@ -95,23 +93,50 @@ class _Stopped(Exception):
     """The stage that the job asked to stop after has been reached."""
 
 
-class LinalgBackend:
-    """Runs a case through torch-mlir to linalg-on-tensors and on the wheel's ExecutionEngine.
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The stages of one job: which lowering, in which configuration, and the stage to stop after."""
+
+    lowering: Lowering
+    configuration: Configuration
+    until: Value
+
+    @property
+    def pipelines(self) -> tuple[tuple[str, str], ...]:
+        """From the torch dialect to linalg: each stage with its passes."""
+        return self.configuration.pipelines(self.lowering)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return ("import", *(stage for stage, _ in self.pipelines))
+
+
+_WARM: set[Lowering] = set()
+
+
+class LoweringBackend:
+    """Runs a case through torch-mlir by one lowering and on the wheel's ExecutionEngine.
 
     Options: `route` is one of ROUTES; `auto` tries them as `attempts` says; `until` stops after a stage and returns its
-    IR; `dynamic` False imports every binding by itself.
+    IR; `dynamic` False imports every binding by itself; `lowering` takes another one for this job, for a vote; those of
+    Configuration change the pipeline where that may not change a result.
     """
+
+    lowering: Lowering = LINALG
 
     def warm(self) -> None:
         """Import everything and compile a few tiny programs, on one thread; a forked child then starts at full speed."""
+        if self.lowering in _WARM:
+            return  # as the same target with other options has done
         torch.set_num_threads(1)
         set_cheap_codegen()
         for case in warmup.executed():
-            outcome = self.run(case, Job(b"", "torch-mlir:linalg"), warmup.SILENT)
+            outcome = self.run(case, Job(b"", f"torch-mlir:{self.lowering.name}"), warmup.SILENT)
             if outcome.status is not Status.OK:
                 raise TargetUnavailable(f"torch-mlir does not work here: {outcome.stage}: {outcome.message}")
-        for case in warmup.imported():
+        for case in warmup.imported() if not _WARM else ():
             import_case(case, toolchain(), route="decomposed", call=0, dynamic=False)
+        _WARM.add(self.lowering)
         gc.collect()
         gc.freeze()
 
@@ -127,14 +152,18 @@ class LinalgBackend:
         route, until = job.options.get("route", "auto"), job.options.get("until")
         if route not in ROUTES:
             raise UsageError(f"route {route!r} is none of {', '.join(ROUTES)}")
-        if until is not None and until not in _UNTIL:
-            raise UsageError(f"until {until!r} is none of {', '.join(_UNTIL)}")
+        chosen = job.options.get("lowering", self.lowering.name)
+        if not isinstance(chosen, str) or chosen not in LOWERINGS:
+            raise UsageError(f"lowering {chosen!r} is none of {', '.join(LOWERINGS)}")
+        plan = _Plan(LOWERINGS[chosen], Configuration.of(job.options), until)
+        if until is not None and until not in plan.stages:
+            raise UsageError(f"until {until!r} is none of {', '.join(plan.stages)}")
         dynamic = bool(case.program.symbols()) and bool(job.options.get("dynamic", True))
         tried: list[Outcome] = []
         for name, symbolic in attempts(route, dynamic):
             if name == "raw" and tried and not all(map(import_failed, tried)):
                 break
-            outcome = self._attempt(case, job, progress, route=name, dynamic=symbolic, until=until)
+            outcome = self._attempt(case, job, progress, plan, route=name, dynamic=symbolic)
             if outcome is None:
                 continue
             tried.append(outcome)
@@ -142,16 +171,16 @@ class LinalgBackend:
                 break
         return best(tried)
 
-    def _attempt(self, case: Case, job: Job, progress: Progress, *, route: str, dynamic: bool, until: Value) -> Outcome | None:
+    def _attempt(self, case: Case, job: Job, progress: Progress, plan: _Plan, *, route: str, dynamic: bool) -> Outcome | None:
         """One route; None where sizes cannot be kept symbolic."""
-        evidence = _Evidence(job.target, keep_ir="ir" in job.want or until is not None)
+        evidence = _Evidence(job.target, keep_ir="ir" in job.want or plan.until is not None)
         compiled: dict[tuple[tuple[str, int], ...], tuple[Imported, Executable]] = {}
         try:
             for index, call in enumerate(case.calls):
                 key = () if dynamic else tuple(sorted(call.binding.items()))
                 evidence.call = None if dynamic else index
                 if key not in compiled:
-                    compiled[key] = self._compile(case, evidence, progress, route=route, call=index, dynamic=dynamic, until=until)
+                    compiled[key] = self._compile(case, evidence, progress, plan, route=route, call=index, dynamic=dynamic)
                 evidence.call = index
                 evidence.enter("run", progress)
                 evidence.calls[index] = execute(*compiled[key], case, index)
@@ -165,48 +194,53 @@ class LinalgBackend:
             evidence.artifacts["failure"] = "run-failure"
             return evidence.outcome(Status.ERROR, str(failure))
         except _Stopped:
-            return evidence.outcome(Status.INCONCLUSIVE, f"stopped after {until} as asked")
+            return evidence.outcome(Status.INCONCLUSIVE, f"stopped after {plan.until} as asked")
         return evidence.outcome(Status.OK)
 
     def _compile(
-        self, case: Case, evidence: _Evidence, progress: Progress, *, route: str, call: int, dynamic: bool, until: Value
+        self, case: Case, evidence: _Evidence, progress: Progress, plan: _Plan, *, route: str, call: int, dynamic: bool
     ) -> tuple[Imported, Executable]:
-        tools = toolchain()
         evidence.enter("import", progress)
-        imported = import_case(case, tools, route=route, call=call, dynamic=dynamic)
-        module = imported.module
+        imported = import_case(case, toolchain(), route=route, call=call, dynamic=dynamic)
         evidence.artifacts["route"] = imported.route + ("+dynamic" if imported.dynamic else "")
-        evidence.artifacts["input.mlir"] = module.operation.get_asm()
-        # Both stages: whoever asks for the input of a process that died has only this.
-        evidence.artifacts["pipeline"] = module_pipeline(TORCH_PASSES, LINALG_PASSES)
-        if until == "import":
+        evidence.artifacts["input.mlir"] = imported.module.operation.get_asm()
+        # All that torch-mlir-opt can run: whoever asks for the input of a process that died has only this.
+        beyond = {step.stage for step in plan.lowering.steps if not step.in_opt}
+        evidence.artifacts["pipeline"] = module_pipeline(*(passes for stage, passes in plan.pipelines if stage not in beyond))
+        if plan.until == "import":
             raise _Stopped
+        claims = self._lowered(imported, evidence, progress, plan, call=None if dynamic else call)
+        return imported, self._executable(imported.module, claims, evidence, progress, plan.configuration)
 
-        evidence.enter("torch-pipeline", progress)
-        evidence.artifacts["pipeline"] = module_pipeline(TORCH_PASSES)
-        evidence.heard(tools.run(module, (TORCH_PASSES,), stage="torch-pipeline"))
-        claims = result_claims(module)
-        evidence.declared.extend(declarations(imported.output, claims, None if dynamic else call))
-        if evidence.keep_ir:
-            evidence.artifacts["torch.mlir"] = module.operation.get_asm()
-        if until == "torch-pipeline":
-            raise _Stopped
-
-        evidence.enter("linalg", progress)
-        evidence.artifacts["pipeline"] = module_pipeline(TORCH_PASSES, LINALG_PASSES)
-        evidence.heard(tools.run(module, (LINALG_PASSES,), stage="linalg"))
-        text = module.operation.get_asm()
-        if evidence.keep_ir:
-            evidence.artifacts["linalg.mlir"] = text
-        if until == "linalg":
-            raise _Stopped
-        return imported, self._executable(module, text, claims, evidence, progress)
+    def _lowered(
+        self, imported: Imported, evidence: _Evidence, progress: Progress, plan: _Plan, *, call: int | None
+    ) -> tuple[Claim | None, ...]:
+        """Take the module down to linalg in place, stage by stage; what the torch dialect declares of its results."""
+        claims: tuple[Claim | None, ...] = ()
+        begun: list[str] = []
+        consumed = {step.stage: step.consumes for step in plan.lowering.steps if step.consumes}
+        for stage, passes in plan.pipelines:
+            evidence.enter(stage, progress)
+            begun.append(passes)
+            evidence.artifacts["pipeline"] = module_pipeline(*begun)
+            evidence.heard(toolchain().run(imported.module, (passes,), stage=stage))
+            if stage == "torch-pipeline":
+                claims = result_claims(imported.module)
+                evidence.declared.extend(declarations(imported.output, claims, call))
+            if evidence.keep_ir:
+                evidence.artifacts[f"{'torch' if stage == 'torch-pipeline' else stage}.mlir"] = imported.module.operation.get_asm()
+            if plan.until == stage:
+                raise _Stopped
+            if stage in consumed and (left := left_over(imported.module, consumed[stage])):
+                raise StageFailure(stage, left)
+        return claims
 
     def _executable(
-        self, module: ir.Module, linalg: str, claims: tuple[Claim | None, ...], evidence: _Evidence, progress: Progress
+        self, module: ir.Module, claims: tuple[Claim | None, ...], evidence: _Evidence, progress: Progress, configuration: Configuration
     ) -> Executable:
         """Down to machine code, by the short pipeline if it gets through and else by the reference one."""
         tools = toolchain()
+        linalg = module.operation.get_asm()
         dtypes = [None if claim is None else claim[0] for claim in claims]
         wrapping: tuple[str, ...] = ()
         if carries_bfloat16(module):
@@ -216,7 +250,7 @@ class LinalgBackend:
             evidence.enter("llvm", progress)
             lowered = tools.parse(linalg)
             try:
-                passes = REFERENCE_LLVM_PASSES if final else short_llvm_passes(linalg)
+                passes = configuration.llvm_passes(None if final else linalg)
                 tools.run(lowered, (*wrapping, *passes), stage="llvm", verify=final)
                 evidence.enter("jit", progress)
                 with tools.collect() as emitted:
@@ -231,6 +265,24 @@ class LinalgBackend:
             else:
                 return executable
         raise AssertionError("unreachable")
+
+
+class LinalgBackend(LoweringBackend):
+    """`torch-mlir:linalg`."""
+
+    lowering = LINALG
+
+
+class TosaBackend(LoweringBackend):
+    """`torch-mlir:tosa`."""
+
+    lowering = TOSA
+
+
+class StablehloBackend(LoweringBackend):
+    """`torch-mlir:stablehlo`."""
+
+    lowering = STABLEHLO
 
 
 def attempts(route: str, dynamic: bool) -> tuple[tuple[str, bool], ...]:
