@@ -1,11 +1,13 @@
-"""Start a zygote in any interpreter: load the package `harness` from its folder, and nothing else of ours.
+"""Start a process of ours in any interpreter: load the package `harness` from its folder, and nothing else of ours.
 
-Run as `python bootstrap.py CONTROL_FD SUPERVISOR_PID`. The other interpreter must not see this one's site-packages, so
+Run as `python bootstrap.py CONTROL_FD SUPERVISOR_PID` for a zygote, or as `python bootstrap.py MODULE:FUNCTION ARGUMENT...` for
+a function that takes the arguments as text. The other interpreter must not see this one's site-packages, so
 `harness` comes in by its location and never by sys.path.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -25,6 +27,10 @@ def _load_harness() -> None:
 
 if __name__ == "__main__":
     _load_harness()
+    if ":" in sys.argv[1]:
+        name, _, function = sys.argv[1].partition(":")
+        getattr(importlib.import_module(name), function)(*sys.argv[2:])
+        sys.exit()
     from harness.workers.zygote import run_zygote
 
     run_zygote(control_fd=int(sys.argv[1]), parent=int(sys.argv[2]))
