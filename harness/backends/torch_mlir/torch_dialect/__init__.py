@@ -1,0 +1,1 @@
+"""The torch dialect, executed: eager PyTorch's operators give a snapshot its meaning."""
