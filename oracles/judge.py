@@ -16,7 +16,7 @@ from harness.model.dtypes import Array
 from harness.model.outcome import CallResult, NodeResult, Outcome, Status
 from harness.model.values import Ref, Tensor, Value, leaves, tensor_from_array
 from harness.model.verdict import Kind, Severity, Verdict
-from oracles import contracts, status
+from oracles import contracts, pipeline, status
 from oracles.history import EXACT, Grade, History, node_grade, part
 from oracles.margins import same_choice
 from oracles.operands import Operands
@@ -38,8 +38,10 @@ def judge(case: Case, reference: Outcome, observed: Outcome, *, policy: Policy =
     """
     if reference.status is not Status.OK or observed.status in _MUTE:
         return ()
-    if observed.status is Status.OK and not observed.nodes and len(observed.calls) != len(reference.calls):
+    if observed.status is Status.OK and not observed.nodes and not observed.stories and len(observed.calls) != len(reference.calls):
         raise HarnessError(f"{observed.target} returned {len(observed.calls)} calls where eager made {len(reference.calls)}")
+    if observed.stories:
+        return _ordered(pipeline.of_stories(observed, functools.partial(_compared, case, reference, observed, policy)), policy)
     comparison = _Comparison(case, reference, observed, policy)
     by_node = list(comparison.nodes())
     whole = list(comparison.calls())
@@ -55,6 +57,24 @@ def judge_reference(case: Case, reference: Outcome, *, policy: Policy = DEFAULT)
     if reference.status is not Status.OK:
         return ()
     return _ordered(contracts.of_declared(reference.declared, reference.calls, reference.target), policy)
+
+
+def _compared(
+    case: Case, reference: Outcome, observed: Outcome, policy: Policy, calls: tuple[int, ...], answers: tuple[CallResult, ...]
+) -> tuple[Verdict, ...]:
+    """What is wrong with the answers to some of the calls."""
+    chosen = dataclasses.replace(
+        reference,
+        calls=tuple(reference.calls[call] for call in calls),
+        witness=tuple(reference.witness[call] for call in calls) if reference.witness else (),
+    )
+    same = dataclasses.replace(case, calls=tuple(case.calls[call] for call in calls))
+    given = dataclasses.replace(observed, calls=answers, stories=(), declared=(), nodes=())
+    found = (
+        dataclasses.replace(each, call=None if each.call is None else calls[each.call])
+        for each in _Comparison(same, chosen, given, policy).calls()
+    )
+    return _ordered(found, policy)
 
 
 def _ordered(found: Iterable[Verdict], policy: Policy) -> tuple[Verdict, ...]:

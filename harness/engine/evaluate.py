@@ -22,6 +22,7 @@ REFERENCE = "eager"
 # Asked for only once a value is in dispute: together they cost as much as the run itself.
 _ARBITERS = ("twin", "spread")
 _VALUE_KINDS = (Kind.VALUE, Kind.SPECIAL)
+_PASS_BY_PASS = "pipeline"  # there the stage is the guilty pass
 _ANY_STAGE = (*_VALUE_KINDS, Kind.DTYPE, Kind.SHAPE, Kind.STRUCTURE, Kind.MUTATION, Kind.WHOLE_ONLY)
 
 
@@ -108,7 +109,7 @@ class Evaluator:
 
     def judge(self, case: Case, reference: Outcome, observed: Outcome) -> tuple[Verdict, ...]:
         """The oracles' verdicts; where values are in dispute and rounding may explain it, the arbiters are heard first."""
-        if observed.status is Status.OK and not observed.nodes and not observed.calls:
+        if observed.status is Status.OK and not observed.nodes and not observed.calls and not observed.stories:
             return ()  # lockstep over nothing that computes
         verdicts = judge(case, reference, observed, policy=self.policy)
         if any(verdict.kind in _VALUE_KINDS for verdict in verdicts) and not _has_arbiters(reference):
@@ -154,7 +155,8 @@ class Evaluator:
             observed = self.observe(case, target, reference, fresh=fresh, patience=patience, options=options)
             verdicts = self.judge(case, reference, observed)
         for found in verdicts:
-            if same_kind(found.kind, verdict.kind) and (found.stage == verdict.stage or found.kind in _ANY_STAGE):
+            anywhere = found.kind in _ANY_STAGE and verdict.oracle != _PASS_BY_PASS
+            if same_kind(found.kind, verdict.kind) and (found.stage == verdict.stage or anywhere):
                 return Evidence(case, reference, observed, found)
         return None
 

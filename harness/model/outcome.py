@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from harness.model.story import FixpointStory
 from harness.model.values import Tensor, Value
 
 
@@ -131,7 +132,9 @@ class Outcome:
     witness: tuple[Witness, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)  # what a compiler did: graphs, recompiles, partitions
     artifacts: Mapping[str, str] = field(default_factory=dict)  # text worth saving: IR snapshots, pipelines, tracebacks
+    stories: tuple[FixpointStory, ...] = ()  # of targets that follow a pipeline pass by pass
     spent: bool = False
 
 

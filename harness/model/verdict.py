@@ -35,10 +35,16 @@ class Kind(str, enum.Enum):
     ERROR = "error"
     SILENT_ERROR = "silent-error"
     INVALID_IR = "invalid-ir"
+    NO_CONVERGENCE = "no-convergence"
+    BLOW_UP = "blow-up"  # in time, memory or size, by a pass that comes back
     CRASH = "crash"
     TIMEOUT = "timeout"
     OOM = "oom"
     WHOLE_ONLY = "whole-only"  # the whole fails and every node alone passes
+    RECOMPILE = "recompile"  # compiled again where what was compiled should have held
+    GRAPH_BREAK = "graph-break"  # a straight-line program was compiled in pieces
+    STALE_GUARD = "stale-guard"  # what was compiled for an earlier call was used where it does not hold
+    STATE = "state-left"  # a mode, a default or a configuration differs afterwards
 
 
 _WITHOUT_BOUND = (Kind.TIMEOUT, Kind.OOM)

@@ -16,7 +16,7 @@ from typing import cast
 
 from torch_mlir import ir
 
-from harness.backends.torch_mlir.declared import Claim
+from harness.backends.torch_mlir.declared import Claim, tensor_claim
 from harness.backends.torch_mlir.imported import Imported
 from harness.backends.torch_mlir.passes import VERIFY_CONTRACT, Pipeline, name_of
 from harness.backends.torch_mlir.pipelines import Emitted, StageFailure, Toolchain
@@ -268,7 +268,8 @@ class _Story:
             if before is not None and key not in self.known_violations:
                 self.known_violations.add(key)
                 text = f"{violation.op} is declared {violation.declared}, and gives {violation.actual}"
-                faults.append(StepFault(Fault.WRONG_TYPE, text, violation.op, violation.actual, violation.declared, call))
+                declared = spelled(tensor_claim(violation.declared))
+                faults.append(StepFault(Fault.WRONG_TYPE, text, violation.op, violation.actual, declared, call))
         result, change, why = None, None, ""
         undetermined = self.origin.undetermined or (meaning.undetermined if not self.origin.interpreted else "")
         if meaning.refused is not None:

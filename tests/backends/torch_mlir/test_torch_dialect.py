@@ -162,11 +162,11 @@ module {
         ("!torch.vtensor", None),
         ("!torch.tensor<[2,3],unk>", None),
         ("!torch.int", None),
-        ("!torch.vtensor<[3,2],f32>", "float32 [2, 3]"),
-        ("!torch.vtensor<[2],f32>", "float32 [2, 3]"),
-        ("!torch.vtensor<[],f32>", "float32 [2, 3]"),
-        ("!torch.vtensor<[2,3],si64>", "float32 [2, 3]"),
-        ("!torch.vtensor<*,i1>", "float32 [2, 3]"),
+        ("!torch.vtensor<[3,2],f32>", "[2,3],float32"),
+        ("!torch.vtensor<[2],f32>", "[2,3],float32"),
+        ("!torch.vtensor<[],f32>", "[2,3],float32"),
+        ("!torch.vtensor<[2,3],si64>", "[2,3],float32"),
+        ("!torch.vtensor<*,i1>", "[2,3],float32"),
     ],
 )
 def test_declared_types_are_held_against_the_tensor(declared: str, actual: str | None) -> None:
@@ -179,7 +179,7 @@ def test_a_wrong_declared_type_is_told_with_its_operation() -> None:
     return %0 : !torch.vtensor<[3],f32>
     """
     (violation,) = run(body, torch.zeros(2), signature="(%arg0: !torch.vtensor<[2],f32>) -> !torch.vtensor<[3],f32>").violations
-    assert (violation.op, violation.declared, violation.actual) == ("torch.aten.relu", "!torch.vtensor<[3],f32>", "float32 [2]")
+    assert (violation.op, violation.declared, violation.actual) == ("torch.aten.relu", "!torch.vtensor<[3],f32>", "[2],float32")
 
 
 def test_what_is_not_run_and_what_eager_refuses_are_named() -> None:

@@ -15,6 +15,7 @@ import torch
 from torch_mlir import ir
 
 from harness.backends.torch_mlir.declared import tensor_claim
+from harness.backends.torch_mlir.precision import spelled
 from harness.backends.torch_mlir.torch_dialect.literals import UnknownLiteral, constant, literal, resources
 from harness.backends.torch_mlir.torch_dialect.operators import UnknownOperation, operator
 from harness.torch_bridge.tensors import DTYPE_NAMES, tensor_bytes
@@ -72,7 +73,7 @@ class Run:
 
 
 def type_violation(declared: str, value: Any) -> str | None:
-    """How `value` is not of the declared type, in words; None where it is, or where nothing is declared."""
+    """What type `value` has if it is not the declared one, as precision.spelled has it; None where nothing else is declared."""
     claim = tensor_claim(declared)
     if claim is None or not isinstance(value, torch.Tensor):
         return None
@@ -81,7 +82,7 @@ def type_violation(declared: str, value: Any) -> str | None:
         len(shape) != value.dim() or any(want not in (None, have) for want, have in zip(shape, value.shape, strict=True))
     )
     if wrong_shape or (dtype is not None and DTYPE_NAMES.get(value.dtype) != dtype):
-        return f"{DTYPE_NAMES.get(value.dtype, value.dtype)} {list(value.shape)}"
+        return spelled((DTYPE_NAMES.get(value.dtype, str(value.dtype)), tuple(value.shape)))
     return None
 
 
