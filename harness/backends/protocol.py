@@ -191,55 +191,8 @@ for _name, _title in _LOWERINGS.items():
             entry=f"harness.backends.torch_mlir.backend:{_name.capitalize()}Backend",
             summary=f"torch-mlir through {_title}, executed on the wheel's own engine",
             default=_name == "linalg",
-            voter=_name,
         )
     )
-
-
-_TORCH_COMPILE = TargetSpec("", "", "", zygote="torch-compile", parent_zygote="torch", modes=_EVERY_MODE, patience=2.0)
-
-
-def _through_dynamo(name: str) -> TargetSpec:
-    return replace(
-        _TORCH_COMPILE,
-        name=f"compile:{name}",
-        entry=f"harness.backends.torch_compile.through_dynamo:CompileBackend:{name}",
-        summary=f"torch.compile with the backend {name}",
-        family=name.rpartition(":")[2],
-        patience=6.0 if name == "inductor" else 2.0,
-        choices={
-            "dynamic": "true or false: what torch.compile is told of sizes; by default it finds out by itself",
-            "mode": "torch.compile's mode, such as max-autotune-no-cudagraphs",
-        },
-    )
-
-
-def _without_dynamo(name: str) -> TargetSpec:
-    return replace(
-        _TORCH_COMPILE,
-        name=f"backend:{name}",
-        entry=f"harness.backends.torch_compile.direct:DirectBackend:{name}",
-        summary=f"the torch.compile backend {name}, given the module's graph without Dynamo",
-        family=name.rpartition(":")[2],
-        patience=6.0 if name == "inductor" else 2.0,
-    )
-
-
-register_family("compile", _through_dynamo)
-register_family("backend", _without_dynamo)
-for _name in ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor"):
-    register(_through_dynamo(_name))
-    register(_without_dynamo(_name))
-register(
-    replace(
-        _TORCH_COMPILE,
-        name="jit:trace",
-        entry="harness.backends.torch_compile.torchscript:TraceBackend",
-        summary="TorchScript's tracer",
-        family="torchscript",
-        modes=("fwd",),
-    )
-)
 register(
     TargetSpec(
         "torch-mlir:fixpoint",
