@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -197,11 +198,17 @@ def _seed(base: int, position: int, call: int) -> int:
     return (base + 7919 * position + 104729 * call) % 2**31
 
 
+@functools.lru_cache(maxsize=512)
+def _index(count: int) -> st.SearchStrategy[int]:
+    return st.integers(0, count - 1)
+
+
 @st.composite
 def _cases(draw: Any, profile: Profile) -> Case:
+    choices = Choices(lambda count: draw(_index(count)))
     for _ in range(20):
         try:
-            return generate(Choices(draw), profile).case
+            return generate(choices, profile).case
         except NothingDrawn:
             continue
     reject()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
-
-from hypothesis import strategies as st
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -30,22 +28,19 @@ class Table(Generic[T]):
 
 
 class Choices:
-    """Choices drawn from Hypothesis; the first of each is the simplest, to which it shrinks."""
+    """Choices made from bounded integers; the first of each is the simplest, to which Hypothesis shrinks.
+
+    `draw` gives an integer in 0..count-1 for any count above 1. A case takes some eighty of them.
+    """
 
     __slots__ = ("_draw",)
 
-    _STRATEGIES: tuple[st.SearchStrategy[int], ...] = tuple(st.integers(0, n) for n in range(256))
-
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+    def __init__(self, draw: Callable[[int], int]) -> None:
         self._draw = draw
 
     def below(self, count: int) -> int:
         """An integer in 0..count-1; no choice is spent on a single one."""
-        if count <= 1:
-            return 0
-        if count <= 256:
-            return self._draw(self._STRATEGIES[count - 1])  # type: ignore[no-any-return]
-        return self._draw(st.integers(0, count - 1))  # type: ignore[no-any-return]
+        return self._draw(count) if count > 1 else 0
 
     def between(self, low: int, high: int) -> int:
         """An integer in low..high, both included."""
@@ -53,7 +48,7 @@ class Choices:
 
     def coin(self, percent: int) -> bool:
         """True in so many of a hundred cases."""
-        return self.below(100) >= 100 - percent
+        return self._draw(100) >= 100 - percent
 
     def choose(self, items: Sequence[T]) -> T:
         """One of the items."""
@@ -61,7 +56,7 @@ class Choices:
 
     def weighted(self, items: Sequence[tuple[int, T]]) -> T:
         """One of the (weight, item) pairs' items."""
-        left = self.below(sum(weight for weight, _ in items))
+        left = self.below(sum([weight for weight, _ in items]))
         for weight, item in items:
             left -= weight
             if left < 0:

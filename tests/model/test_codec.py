@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import FormatError, UnknownName
 from harness.model import codec
 from harness.model.case import Call, Case
+from harness.model.codec_grammar import TAGGED
 from harness.model.fill import Fill
 from harness.model.outcome import Job, Outcome
 from harness.model.program import Node, Program, TensorSpec
@@ -86,7 +87,7 @@ JSONLIKE = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(st.text(max_size=4), inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["int", "float", "tuple", "slice", "dict", "complex", "bytes", "ellipsis", *codec._TAGGED]), inner, max_size=2
+            st.sampled_from(["int", "float", "tuple", "slice", "dict", "complex", "bytes", "ellipsis", *TAGGED]), inner, max_size=2
         )
     ),
     max_leaves=6,
