@@ -16,7 +16,7 @@ from harness.model.dtypes import Array
 from harness.model.outcome import CallResult, NodeResult, Outcome, Status
 from harness.model.values import Ref, Tensor, Value, leaves, tensor_from_array
 from harness.model.verdict import Kind, Severity, Verdict
-from oracles import contracts, pipeline, status
+from oracles import compiling, contracts, pipeline, status
 from oracles.history import EXACT, Grade, History, node_grade, part
 from oracles.margins import same_choice
 from oracles.operands import Operands
@@ -47,7 +47,8 @@ def judge(case: Case, reference: Outcome, observed: Outcome, *, policy: Policy =
     whole = list(comparison.calls())
     if whole and comparison.all_nodes_passed and not by_node:
         whole = [_whole_only(verdict) if verdict.oracle != "declared" else verdict for verdict in whole]
-    found = [*status.of_outcome(observed), *by_node, *whole]
+    whole = compiling.with_stale_guards(whole, observed)
+    found = [*status.of_outcome(observed), *by_node, *whole, *compiling.of_compiling(case, observed)]
     found += contracts.of_declared(observed.declared, reference.calls, observed.target, own=observed.calls)
     return _ordered(found, policy)
 

@@ -8,7 +8,7 @@ Register it with `register(TargetSpec(...))` from a module named by `--import`, 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
@@ -59,6 +59,7 @@ class TargetSpec:
     leaves behind, as artifacts, what a process that dies cannot. `choices` names the options that may follow the name, as
     in `torch-mlir:linalg?extra=cse`, with what each does; `options` are those that did. `voters` are other ways to the same
     results, by name, with the options that take them: what they say of a disagreement tells which part is at fault.
+    `patience` multiplies every deadline, where compiling takes its time.
     """
 
     name: str
@@ -77,9 +78,11 @@ class TargetSpec:
     choices: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     voters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    patience: float = 1.0
 
 
 _TARGETS: dict[str, TargetSpec] = {}
+_FAMILIES: dict[str, Callable[[str], TargetSpec]] = {}
 
 
 def register(spec: TargetSpec) -> TargetSpec:
@@ -96,9 +99,13 @@ def target(name: str) -> TargetSpec:
     Raises UnknownName with the nearest name of a target or an option, UsageError for an option without a value.
     """
     base, mark, text = name.partition("?")
-    if base not in _TARGETS:
+    prefix, colon, rest = base.partition(":")
+    if base in _TARGETS:
+        spec = _TARGETS[base]
+    elif colon and rest and prefix in _FAMILIES:
+        spec = _FAMILIES[prefix](rest)
+    else:
         raise UnknownName("target", base, _TARGETS)
-    spec = _TARGETS[base]
     return _with_options(spec, text) if mark else spec
 
 
@@ -115,18 +122,27 @@ def _with_options(spec: TargetSpec, text: str) -> TargetSpec:
     return replace(spec, name=name, options={**spec.options, **given}, default=False)
 
 
+def register_family(prefix: str, make: Callable[[str], TargetSpec]) -> None:
+    """Have `make` give the targets `prefix:NAME` for names that nobody registered."""
+    _FAMILIES[prefix] = make
+
+
 def targets() -> tuple[TargetSpec, ...]:
     """Every registered target, by name."""
     return tuple(_TARGETS[name] for name in sorted(_TARGETS))
 
 
 def load_backend(entry: str) -> Backend:
-    """Instantiate the class that a `module:Class` entry names; raises HarnessError where there is none."""
-    module_name, _, class_name = entry.partition(":")
+    """Instantiate the class that a `module:Class` entry names, with the text after a second colon as its argument.
+
+    Raises HarnessError where there is none.
+    """
+    module_name, _, rest = entry.partition(":")
+    class_name, colon, argument = rest.partition(":")
     cls = getattr(importlib.import_module(module_name), class_name, None)
     if cls is None:
         raise HarnessError(f"target entry {entry!r}: {module_name} has no {class_name!r}")
-    return cast(Backend, cls())
+    return cast(Backend, cls(argument) if colon else cls())
 
 
 _EVERY_MODE = ("fwd", "grad", "train")
@@ -193,6 +209,52 @@ for _name, _title in _LOWERINGS.items():
             default=_name == "linalg",
         )
     )
+
+
+_TORCH_COMPILE = TargetSpec("", "", "", zygote="torch-compile", parent_zygote="torch", modes=_EVERY_MODE, patience=2.0)
+
+
+def _through_dynamo(name: str) -> TargetSpec:
+    return replace(
+        _TORCH_COMPILE,
+        name=f"compile:{name}",
+        entry=f"harness.backends.torch_compile.through_dynamo:CompileBackend:{name}",
+        summary=f"torch.compile with the backend {name}",
+        family=name.rpartition(":")[2],
+        patience=6.0 if name == "inductor" else 2.0,
+        choices={
+            "dynamic": "true or false: what torch.compile is told of sizes; by default it finds out by itself",
+            "mode": "torch.compile's mode, such as max-autotune-no-cudagraphs",
+        },
+    )
+
+
+def _without_dynamo(name: str) -> TargetSpec:
+    return replace(
+        _TORCH_COMPILE,
+        name=f"backend:{name}",
+        entry=f"harness.backends.torch_compile.direct:DirectBackend:{name}",
+        summary=f"the torch.compile backend {name}, given the module's graph without Dynamo",
+        family=name.rpartition(":")[2],
+        patience=6.0 if name == "inductor" else 2.0,
+    )
+
+
+register_family("compile", _through_dynamo)
+register_family("backend", _without_dynamo)
+for _name in ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor"):
+    register(_through_dynamo(_name))
+    register(_without_dynamo(_name))
+register(
+    replace(
+        _TORCH_COMPILE,
+        name="jit:trace",
+        entry="harness.backends.torch_compile.torchscript:TraceBackend",
+        summary="TorchScript's tracer",
+        family="torchscript",
+        modes=("fwd",),
+    )
+)
 register(
     TargetSpec(
         "torch-mlir:fixpoint",

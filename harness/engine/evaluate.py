@@ -99,7 +99,8 @@ class Evaluator:
         """What a target does with the case; lockstep targets are handed the reference's traces."""
         witness = self.witness_bytes(target, reference)
         given = {**target.options, **self.options.get(target.name, {}), **(options or {})}
-        return self.runner.run(Job(self._bytes(case), target.name, want, witness, given), fresh=fresh, patience=patience)
+        job = Job(self._bytes(case), target.name, want, witness, given)
+        return self.runner.run(job, fresh=fresh, patience=patience * target.patience)
 
     def witness_bytes(self, target: TargetSpec, reference: Outcome) -> bytes:
         """What a lockstep target is handed of the reference: its traces alone."""

@@ -18,7 +18,7 @@ _WHY = {
     "torch": "Eager PyTorch is the reference that every other target is compared with.",
     "torch-mlir": "Without it the torch-mlir targets are skipped.",
 }
-_ZYGOTES = {"torch": ("torch",), "torch-mlir": ("torch", "torch-mlir")}
+_ZYGOTES = {"torch": ("torch",), "torch-compile": ("torch",), "torch-mlir": ("torch", "torch-mlir")}
 
 
 def missing(zygote: str) -> Missing | None:

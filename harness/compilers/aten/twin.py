@@ -21,6 +21,7 @@ from harness.compilers.aten.backend import AtenBackend
 from harness.compilers.aten.capability import writes
 from harness.compilers.aten.compiler import untouched
 from harness.compilers.aten.decompositions import table_for_torch
+from harness.torch_bridge.flat import flat_outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,33 +97,8 @@ def _copy(value: torch.Tensor) -> torch.Tensor:
 
 
 def _through_aot(module: torch.fx.GraphModule, inputs: Sequence[Any], backend: AtenBackend) -> Callable[..., Any]:
-    flat, rebuild = _flat_outputs(module)
+    flat, rebuild = flat_outputs(module)
     stages = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
     compilers: dict[str, Any] = {name: backend.compiler(stage) for name, stage in stages.items()}
     compiled = aot_module_simplified(flat, list(inputs), decompositions=table_for_torch(), **compilers)
     return lambda *arguments: rebuild(compiled(*arguments))
-
-
-def _flat_outputs(module: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, Callable[[Sequence[Any]], Any]]:
-    """The module with a flat tuple of the nodes that it returns, sharing all its state, and how to put the output together."""
-    graph = torch.fx.Graph()
-    known: dict[torch.fx.Node, torch.fx.Node] = {}
-    output = graph.graph_copy(module.graph, known)
-    leaves, spec = pytree.tree_flatten(_plain(output))
-    graph.output(tuple(leaf for leaf in leaves if isinstance(leaf, torch.fx.Node)))
-    pattern = [None if isinstance(leaf, torch.fx.Node) else (leaf,) for leaf in leaves]
-
-    def rebuild(results: Sequence[Any]) -> Any:
-        rest = iter(results)
-        return pytree.tree_unflatten([next(rest) if each is None else each[0] for each in pattern], spec)
-
-    return torch.fx.GraphModule(module, graph), rebuild
-
-
-def _plain(value: Any) -> Any:
-    """A node's argument with Python's own lists and dicts for the immutable ones that fx keeps."""
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
