@@ -58,8 +58,8 @@ class TargetSpec:
     shortcut, `users_route` holds the options of the way that users go; `evidence_run` those of a run that stops early and
     leaves behind, as artifacts, what a process that dies cannot. `choices` names the options that may follow the name, as
     in `torch-mlir:linalg?extra=cse`, with what each does; `options` are those that did. `voters` are other ways to the same
-    results, by name, with the options that take them: what they say of a disagreement tells which part is at fault.
-    `patience` multiplies every deadline, where compiling takes its time.
+    results, by name, with the options that take them, and `voter` is this target's own name among them: what they say of a
+    disagreement tells which part is at fault. `patience` multiplies every deadline, where compiling takes its time.
     """
 
     name: str
@@ -78,9 +78,11 @@ class TargetSpec:
     choices: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     voters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    voter: str = ""
     patience: float = 1.0
 
 
+WITHOUT_OPTIONS = "without options"  # the voter that a target with options has more than the plain one
 _TARGETS: dict[str, TargetSpec] = {}
 _FAMILIES: dict[str, Callable[[str], TargetSpec]] = {}
 
@@ -119,7 +121,8 @@ def _with_options(spec: TargetSpec, text: str) -> TargetSpec:
             raise UsageError(f"the option {key!r} of {spec.name} needs a value: {key}=...; {spec.choices[key]}")
         given[key] = value
     name = f"{spec.name}?{'&'.join(f'{key}={given[key]}' for key in sorted(given))}"
-    return replace(spec, name=name, options={**spec.options, **given}, default=False)
+    voters = {**spec.voters, WITHOUT_OPTIONS: dict.fromkeys(given, "")} if spec.voters else spec.voters
+    return replace(spec, name=name, options={**spec.options, **given}, voters=voters, default=False)
 
 
 def register_family(prefix: str, make: Callable[[str], TargetSpec]) -> None:
@@ -207,6 +210,7 @@ for _name, _title in _LOWERINGS.items():
             entry=f"harness.backends.torch_mlir.backend:{_name.capitalize()}Backend",
             summary=f"torch-mlir through {_title}, executed on the wheel's own engine",
             default=_name == "linalg",
+            voter=_name,
         )
     )
 

@@ -77,6 +77,7 @@ def lines(entry: Entry) -> Iterator[str]:
     from harness.exporting.sides import beside, did, sides
     from harness.exporting.titles import guilty_node, sentence_of
     from harness.reproducers.source import case_source
+    from harness.triage.vote import ARTIFACT, in_a_line
 
     yield sentence_of(entry)
     yield ""
@@ -100,6 +101,9 @@ def lines(entry: Entry) -> Iterator[str]:
     node = guilty_node(entry)
     if node:
         yield f"node:      {node} ({_called(entry.case.program.node(node), entry.case.program)})"
+    vote = entry.observed.artifacts.get(ARTIFACT, "")
+    if vote:
+        yield f"vote:      {in_a_line(vote)}"
     yield f"needs:     {', '.join(entry.signature.trigger) or 'nothing special'}"
     yield f"seen:      in {entry.reproduced[0]} of {entry.reproduced[1]} fresh processes" + (f"; {entry.notes}" if entry.notes else "")
     versions = ", ".join(f"{name} {version}" for name, version in sorted(entry.expectation.versions.items()))
@@ -131,6 +135,7 @@ def entry_data(entry: Entry) -> dict[str, object]:
     return summary_data(entry) | {
         "message": sentence_of(entry),
         "node": guilty_node(entry),
+        "vote": entry.observed.artifacts.get("vote", "").splitlines(),
         "program": case_source(entry.case, call=entry.verdict.call or 0 if entry.verdict is not None else 0),
         "expected": list(both.expected),
         "actual": list(both.actual),

@@ -18,6 +18,7 @@ from harness.model.case import Case
 from harness.model.outcome import Outcome, Status
 from harness.model.verdict import Verdict
 from harness.triage.known import KnownBug, KnownBugs, operators_of
+from harness.triage.vote import ARTIFACT
 
 
 class Answer(str, enum.Enum):
@@ -34,7 +35,7 @@ class Dispute:
     """One disagreement: the sentence, where, whether it is known, and the entry that was written.
 
     `source` is the minimized program; `path` and `signature` are those of its entry, empty where none was written.
-    `dropped` says why a disagreement is not counted as one.
+    `vote` is what the other ways through the same system say; `dropped` says why a disagreement is not counted as one.
     """
 
     verdict: Verdict
@@ -44,6 +45,7 @@ class Dispute:
     signature: str = ""
     path: str = ""
     note: str = ""
+    vote: str = ""
     known: KnownBug | None = None
     dropped: str = ""
 
@@ -194,8 +196,9 @@ class Checker:
         if finding.features:
             self._known.remember(bug.target, bug.kind, finding.operator, finding.features, signature)
         saved = self._saved[signature] = keeper.save(finding)
+        vote = finding.evidence.observed.artifacts.get(ARTIFACT, "")
         return dataclasses.replace(
-            bare, operator=finding.operator, signature=signature, path=saved.path, source=saved.source, note=saved.note
+            bare, operator=finding.operator, signature=signature, path=saved.path, source=saved.source, note=saved.note, vote=vote
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.engine.check import Answer, Checked, Dispute, TargetResult
+from harness.triage.vote import in_a_line
 
 FORMAT_VERSION = 1
 _SOURCE_LINES = 20
@@ -83,6 +84,8 @@ def _dispute(dispute: Dispute, graphs: int) -> Iterator[str]:
     yield from (f"  | {line}" for line in program[:_SOURCE_LINES])
     if len(program) > _SOURCE_LINES:
         yield f"  | # and {len(program) - _SOURCE_LINES} lines more"
+    if dispute.vote:
+        yield f"  vote: {in_a_line(dispute.vote)}"
     if dispute.note:
         yield f"  note: {dispute.note}"
     if dispute.path:
@@ -105,6 +108,7 @@ def _plain(dispute: Dispute) -> dict[str, object]:
         "link": dispute.known.link if dispute.known is not None else "",
         "dropped": dispute.dropped,
         "note": dispute.note,
+        "vote": dispute.vote.split("\n") if dispute.vote else [],
         "source": dispute.source,
     }
 

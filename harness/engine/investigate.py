@@ -23,6 +23,7 @@ from harness.model.verdict import Kind, Verdict
 from harness.triage.features import node_features, trigger
 from harness.triage.flip import needed_features
 from harness.triage.known import KnownBug, KnownBugs, operators_of, suspects
+from harness.triage.vote import ARTIFACT, Answer, Ballot, ballot, blame, told
 
 _DEATHS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 TIMEOUT_PATIENCE = 5.0
@@ -76,6 +77,7 @@ class Finding:
     victim: Case | None = None
     features: frozenset[str] = field(default_factory=frozenset)  # of the guilty node as it was drawn
     drawn: int = 0  # how many operators the disagreeing program had before it was minimized
+    at_fault: str = ""  # which of the target's voters is, if a vote says so
 
     @property
     def case(self) -> Case:
@@ -267,7 +269,7 @@ class Investigator:
         if final is None:
             return Dropped("the minimized case does not come back in fresh workers")
         settled, reproduced = final
-        settled = self._with_artifacts(settled, target)
+        settled, at_fault = self._vote(self._with_artifacts(settled, target), target)
         found = trigger(settled.case, settled.traces[0] if settled.traces else {})
         if self.effort.minimize:
             found = needed_features(settled.case, found, probe)
@@ -281,7 +283,25 @@ class Investigator:
             executions=count,
             route=self._route(settled, target),
             features=features,
+            at_fault=at_fault,
         )
+
+    def _vote(self, settled: Evidence, target: TargetSpec) -> tuple[Evidence, str]:
+        """What the other ways to the same results say, among the artifacts, and which of all ways is at fault."""
+        if not target.voters or self._is_late():
+            return settled, ""
+        ballots = []
+        for voter, options in target.voters.items():
+            if voter == target.voter:
+                ballots.append(Ballot(voter, Answer.ALIKE))
+                continue
+            self._check()
+            observed = self.evaluator.observe(settled.case, target, settled.reference, fresh=True, options=options)
+            verdicts = self.evaluator.judge(settled.case, settled.reference, observed)
+            ballots.append(ballot(voter, settled.observed, settled.verdict, observed, verdicts))
+        artifacts = {**settled.observed.artifacts, ARTIFACT: told(ballots, target.voter)}
+        observed = dataclasses.replace(settled.observed, artifacts=artifacts)
+        return dataclasses.replace(settled, observed=observed), blame(ballots, target.voter)
 
     def _with_artifacts(self, settled: Evidence, target: TargetSpec) -> Evidence:
         """What a dead process could not leave behind: the input of the stage that it died in."""

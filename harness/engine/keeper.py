@@ -21,8 +21,10 @@ from harness.reproducers.render import Script, render
 from harness.reproducers.run import mlir_shows
 from harness.reproducers.source import case_source
 from harness.triage.features import dtype_class
+from harness.triage.vote import EVERY_WAY
 
 CUT_SHORT = "minimization was cut short"
+LAST_STAGE = "run"
 Prove = Callable[[Script], "Proof"]
 
 
@@ -110,11 +112,18 @@ class FindingKeeper:
 
 
 def signature_of(finding: Finding) -> Signature:
-    """The identity of a minimized finding: a pure function of its evidence."""
+    """The identity of a minimized finding: a pure function of its evidence.
+
+    A wrong result of one way through a system, where another way is right, has that way for its stage; those of the first
+    way keep the one that they had before there was a vote.
+    """
+    stage = finding.verdict.stage
+    if stage == LAST_STAGE and finding.at_fault not in ("", EVERY_WAY, *list(finding.target.voters)[:1]):
+        stage = finding.at_fault
     return Signature(
         finding.target.family or finding.target.name,
         finding.verdict.kind,
-        finding.verdict.stage,
+        stage,
         finding.operator,
         dtype_class(finding.trigger),
         finding.trigger,

@@ -19,6 +19,10 @@ _LOWERING = {
     "import": "Importing",
     "torch-pipeline": "Lowering to linalg-on-tensors",
     "linalg": "Lowering to linalg-on-tensors",
+    "tosa": "Lowering to TOSA",
+    "tosa-to-linalg": "Lowering the TOSA that it makes to linalg",
+    "stablehlo": "Lowering to StableHLO",
+    "stablehlo-to-linalg": "Lowering the StableHLO that it makes to linalg",
     "llvm": "Lowering to LLVM",
 }
 _DEADLINE = 60  # in seconds, as reproducers have it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from harness.backends.torch_mlir.lowerings import lowering_of
 from harness.corpus.entry import Entry
 from harness.exporting.names import one_line
 from harness.exporting.scrub import scrub_diagnostics
@@ -12,6 +13,7 @@ from harness.exporting.words import circumstances, joined, said_of
 from harness.model.opnames import canonical
 from harness.model.values import Tensor, leaves
 from harness.model.verdict import Kind, Verdict
+from harness.reproducers.check import DECLARED_KINDS, ERROR_KINDS, PROCESS_KINDS
 
 MAX_TITLE = 120
 _PHRASES = {
@@ -32,6 +34,10 @@ _STAGES = {
     "import": "the FX importer",
     "torch-pipeline": "the torch backend pipeline",
     "linalg": "the lowering to linalg",
+    "tosa": "the lowering to TOSA",
+    "tosa-to-linalg": "the lowering of its TOSA to linalg",
+    "stablehlo": "the lowering to StableHLO",
+    "stablehlo-to-linalg": "the lowering of its StableHLO to linalg",
     "llvm": "the lowering to LLVM",
     "jit": "the execution engine",
     "run": "the compiled code",
@@ -41,13 +47,20 @@ _RAISED = re.compile(r"(?:^|: |\s)(\w*(?:Error|Exception)): ")
 
 def title_of(entry: Entry) -> str:
     """An issue's title: operator, what goes wrong and where, given what; no longer than MAX_TITLE."""
-    title = f"{operator_of(entry)}: {_what(entry)}"
+    title = f"{operator_of(entry)}: {_what(entry)}{_way(entry)}"
     circumstance = circumstances(entry.signature.trigger, entry.signature.dtype)
     for kept in range(len(circumstance), 0, -1):
         longer = f"{title} {joined(circumstance[:kept])}"
         if len(longer) <= MAX_TITLE:
             return one_line(longer, MAX_TITLE)
     return one_line(title, MAX_TITLE)
+
+
+def _way(entry: Entry) -> str:
+    """Which way to the wrong result was taken, where the stage does not tell and it is not the usual one."""
+    lowering = lowering_of(entry.target)
+    told = entry.verdict is None or entry.verdict.kind in (*ERROR_KINDS, *PROCESS_KINDS, *DECLARED_KINDS)
+    return "" if told or lowering.execution is None else f" through {lowering.title}"
 
 
 def death_of(verdict: Verdict | None) -> str:

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from harness.backends.torch_mlir.lowerings import CONVERSIONS, EXECUTIONS, Lowering, lowering_of
 from harness.corpus.entry import Entry
 from harness.errors import Unsupported
 from harness.exporting.names import camel, one_line
@@ -22,7 +23,7 @@ from harness.reproducers.source import arguments_source, imports_source, module_
 from harness.reproducers.torch_mlir import inlined
 
 # Up to here fx.export_and_import comes; the rest of the way is in no public function of the wheel.
-LOWERING_STAGES = ("import", "torch-pipeline", "linalg")
+LOWERING_STAGES = ("import", "torch-pipeline", *CONVERSIONS)
 # Names of the reference backend's results, and numpy's dtypes.
 _ELEMENTS = {
     "float64": ("mrf64", "np.float64"),
@@ -56,6 +57,12 @@ engine.register_runtime(name, consume)
 arrays = [tensor.detach().contiguous().numpy() for tensor in {inputs}]
 engine.invoke("main", *[ctypes.pointer(ctypes.pointer(runtime.get_unranked_memref_descriptor(array))) for array in arrays])
 '''
+_TO_LINALG = '''\
+# As torch-mlir's end-to-end suite does, to execute {title}.
+TO_LINALG = """builtin.module(
+  {pipeline})"""
+passmanager.PassManager.parse(TO_LINALG, module.context).run(module.operation)
+'''
 _PREFIX = "refbackend_consume_func_return_"
 # Where the bug is the result's dtype, mending it changes the name.
 _LOOK_UP = """\
@@ -85,19 +92,23 @@ def short_script(entry: Entry) -> str:
     if verdict is None:
         raise Unsupported("no disagreement was recorded")
     module, given = _given(parts)
+    lowering, stage = lowering_of(entry.target), entry.observed.stage or verdict.stage
     if verdict.kind in DECLARED_KINDS:
         return _script([module, given, *_declared(parts)], ["import re"], [_FX])
     if verdict.kind is Kind.SILENT_ERROR:
         wheel = ["from torch_mlir import fx, ir", "from torch_mlir.dialects import torch as torch_d"]
         wheel.append("from torch_mlir.extras.fx_importer import FxImporter")
-        lowering = _lowering(parts, "linalg-on-tensors", ", fx_importer=FxImporter(context=context)")
-        return _script([module, given, _SILENT.format(lowering=lowering)], [], wheel)
-    lowering = _lowering(parts, "linalg-on-tensors")
+        called = _lowering(parts, lowering.output_type, ", fx_importer=FxImporter(context=context)")
+        return _script([module, given, _SILENT.format(lowering=called)], [], wheel)
+    called = _lowering(parts, lowering.output_type)
     failing = verdict.kind in (*ERROR_KINDS, *PROCESS_KINDS)
-    if failing and (entry.observed.stage or verdict.stage) in LOWERING_STAGES:
-        return _script([module, f"{given}\n{lowering}"], [], [_FX])
+    if failing and stage in LOWERING_STAGES:
+        return _script([module, f"{given}\n{called}"], [], [_FX])
+    further = [_to_linalg(lowering)] if lowering.execution is not None else []
+    if failing and stage in EXECUTIONS:
+        return _script([module, f"{given}\nmodule = {called}", *further], [], ["from torch_mlir import fx, passmanager"])
     inputs = "later_inputs" if "later_inputs" in parts.parts else "inputs"
-    blocks = [module, f"{given}\nmodule = {lowering}", _runtime(entry, verdict, inputs)]
+    blocks = [module, f"{given}\nmodule = {called}", *further, _runtime(entry, verdict, inputs)]
     wheel = ["from torch_mlir import fx, passmanager, runtime", "from torch_mlir.execution_engine import ExecutionEngine"]
     return _script(blocks if failing else [*blocks, _comparison(entry, verdict, inputs)], ["import ctypes"], wheel)
 
@@ -106,7 +117,13 @@ def core_script(entry: Entry) -> str:
     """What a user would write: the module, its inputs, and fx.export_and_import. Raises Unsupported."""
     parts = _pieces(entry)
     module, given = _given(parts)
-    return _script([module, f"{given}\nmodule = {_lowering(parts, 'linalg-on-tensors')}"], [], [_FX])
+    return _script([module, f"{given}\nmodule = {_lowering(parts, lowering_of(entry.target).output_type)}"], [], [_FX])
+
+
+def _to_linalg(lowering: Lowering) -> str:
+    """The statements that bring a module down to what the reference backend executes."""
+    assert lowering.execution is not None
+    return _TO_LINALG.format(title=lowering.title, pipeline=lowering.execution.passes.replace(",", ", "))
 
 
 def _pieces(entry: Entry) -> Pieces:
@@ -253,12 +270,13 @@ def e2e_test(entry: Entry) -> str:
     )
     suite = ["from torch_mlir_e2e_test.framework import TestUtils", "from torch_mlir_e2e_test.registry import register_test_case"]
     suite.append("from torch_mlir_e2e_test.annotations import annotate_args, export")
-    standing = "FX_IMPORTER_CRASHING_SET" if verdict.kind in PROCESS_KINDS else "FX_IMPORTER_XFAIL_SET"
+    suffix = "" if lowering_of(entry.target).execution is None else f"_{lowering_of(entry.target).name}"
+    standing = f"FX_IMPORTER{suffix.upper()}_{'CRASHING' if verdict.kind in PROCESS_KINDS else 'XFAIL'}_SET"
     about = [
         f"# {one_line(verdict.message)}",
         f"# Belongs into a file of {SUITE};",
         f"# until the bug is fixed its name stands in {standing} of projects/pt1/e2e_testing/xfail_sets.py. Run it by",
-        f"#   projects/pt1/tools/e2e_test.sh --sequential --verbose --config fx_importer --filter {name}_basic",
+        f"#   projects/pt1/tools/e2e_test.sh --sequential --verbose --config fx_importer{suffix} --filter {name}_basic",
     ]
     imports = imports_source(f"{text}\n{body}").strip("\n")
     return "\n".join([*about, "", imports, "", *suite, "", "", text.rstrip("\n"), "", "", body, ""])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib.resources
 
+from harness.backends.protocol import target
+from harness.backends.torch_mlir.lowerings import LOWERINGS, Lowering, lowering_of
 from harness.errors import HarnessError, Unsupported
 from harness.model.case import Case
 from harness.model.outcome import Outcome
@@ -19,7 +21,21 @@ from harness.reproducers.source import ModuleSource, arguments_source, imports_s
 
 _MARK = "# --- inlined from here ---\n"
 # What torch-mlir-opt holds; the way from linalg to LLVM is in the Python bindings only.
-OPT_STAGES = ("torch-pipeline", "linalg")
+OPT_STAGES = ("torch-pipeline", *(step.stage for each in LOWERINGS.values() for step in each.steps if step.in_opt))
+# Where the pipeline may fail before there is anything to execute.
+LOWERING_STAGES = ("torch-pipeline", *(step.stage for each in LOWERINGS.values() for step in each.steps))
+
+_TO_LINALG = '''
+TO_LINALG = """builtin.module(
+  {pipeline})"""
+
+
+def to_linalg(module):
+    """Lower {title} to linalg-on-tensors, as torch-mlir's end-to-end suite does to execute it."""
+    with module.context:
+        passmanager.PassManager.parse(TO_LINALG).run(module.operation)
+    return module
+'''
 
 _COMPARE = '''
 def check(actual, wanted):
@@ -68,11 +84,11 @@ def run():
         print(f"cannot run: torch.export or torch-mlir's importer refuses this module: {{error}}")
         return 2
     try:
-        lower("linalg-on-tensors")
+        {lowered}
     except Exception as error:
         print(f"{failure}: {{error}}")
         return {failure_code}
-    print("fixed: torch-mlir lowers it to linalg-on-tensors")
+    print("fixed: torch-mlir lowers it to {reached}")
     return 0
 """
 
@@ -123,12 +139,12 @@ def run():
 
     context.attach_diagnostic_handler(handler)
     try:
-        lower("linalg-on-tensors", fx_importer=FxImporter(context=context))
+        lower("{output_type}", fx_importer=FxImporter(context=context))
     except Exception as error:
-        print(f"cannot run: the failure is not silent: {error}")
+        print(f"cannot run: the failure is not silent: {{error}}")
         return 2
     if errors:
-        print(f"BUG: a pass emits an error and yet succeeds: {errors}")
+        print(f"BUG: a pass emits an error and yet succeeds: {{errors}}")
         return 1
     print("fixed: no errors are emitted")
     return 0
@@ -152,32 +168,59 @@ def repro_source(
     """
     if verdict.kind is Kind.MUTATION:
         raise Unsupported("export_and_import does not take a module that writes to its inputs")
-    call, kind = verdict.call or 0, verdict.kind
+    call, kind, lowering = verdict.call or 0, verdict.kind, lowering_of(verdict.target)
     case = _tensors_only(case, reference.calls[call].output if len(reference.calls) > call else None)
     module = module_source(case, flat=flat)
     wanted = _wanted(reference, call)
     halves = any(tensor.dtype == "bfloat16" for tensor in [*wanted, *_tensors(case, call)])
     # Where lowering itself fails there is nothing to execute, and the script stays as short as an issue wants it.
-    lowers = kind in (*ERROR_KINDS, *PROCESS_KINDS) and verdict.stage in OPT_STAGES
+    lowers = kind in (*ERROR_KINDS, *PROCESS_KINDS) and verdict.stage in LOWERING_STAGES
+    executes = lowering.execution is not None and ((kind not in (*DECLARED_KINDS, Kind.SILENT_ERROR) and not lowers) or _is_beyond(verdict))
     given = _inputs(case, module, 0, "inputs")
     parts = [module.text, "\n".join(given if lowers else [*given, f"expected = [{_expected(wanted)}]"])]
     if call > 0 and not lowers:
         comment = "# The module is exported with the inputs above and run with these."
         parts.append("\n".join([comment, *_inputs(case, module, call, "later_inputs")]))
-    parts.append(_lower(case, module))
+    parts.append(_lower(case, module, _legal_ops(verdict.target)))
+    if executes:
+        parts.append(_to_linalg(lowering))
     if kind in DECLARED_KINDS:
         parts.append(_DECLARED)
     elif kind is Kind.SILENT_ERROR:
-        parts.append(_SILENT)
+        parts.append(_SILENT.format(output_type=lowering.output_type))
     elif lowers:
         failure, code = _failure(kind)
-        parts.append(_LOWER_ONLY.format(failure=failure, failure_code=code))
+        lowered = f'lower("{lowering.output_type}")'
+        lowered = f"to_linalg({lowered})" if executes else lowered
+        reached = "linalg-on-tensors" if executes else lowering.title
+        parts.append(_LOWER_ONLY.format(failure=failure, failure_code=code, lowered=lowered, reached=reached))
     else:
         parts += [inlined("torch_mlir_bfloat16.py")] if halves else []
         parts += [inlined("torch_mlir_runtime.py"), _check(verdict, reference, call, tolerance or tolerance_of(verdict), halves)]
     parts.append(entry_point(kind, timeout=timeout))
     body = "\n\n\n".join(part.strip("\n") for part in parts)
-    return f"{docstring(verdict, note)}\n\n{_imports(kind, body, halves, lowers)}\n\n{body}\n"
+    return f"{docstring(verdict, note)}\n\n{_imports(kind, body, halves, lowers, executes)}\n\n{body}\n"
+
+
+def _is_beyond(verdict: Verdict) -> bool:
+    """Whether it failed on the way from what torch-mlir made to what is executed."""
+    execution = lowering_of(verdict.target).execution
+    return execution is not None and verdict.stage == execution.stage
+
+
+def _to_linalg(lowering: Lowering) -> str:
+    assert lowering.execution is not None
+    pipeline = lowering.execution.passes.replace(",", ", ")
+    return _TO_LINALG.format(pipeline=pipeline, title=lowering.title)
+
+
+def _legal_ops(name: str) -> str:
+    """The option of export_and_import for the operators to leave whole; raises Unsupported for what it has no option for."""
+    options = dict(target(name).options)
+    legal = [each for each in options.pop("legal-ops", "").split(",") if each]
+    if options:
+        raise Unsupported(f"{' and '.join(options)} is no option of export_and_import")
+    return f", backend_legal_ops={legal!r}".replace("'", '"') if legal else ""
 
 
 def _tensors_only(case: Case, output: Value) -> Case:
@@ -217,13 +260,13 @@ def _expected(tensors: list[Tensor]) -> str:
     return "\n" + "".join(f"    {text},\n" for text in texts)
 
 
-def _lower(case: Case, module: ModuleSource) -> str:
+def _lower(case: Case, module: ModuleSource, more: str = "") -> str:
     mode = ".eval()" if module.training is False else ""
     dynamic = _dynamic_shapes(case, module)
     shapes = f", dynamic_shapes={dynamic}" if dynamic else ""
     return (
         "def lower(output_type, **options):\n"
-        f"    return fx.export_and_import({module.class_name}(){mode}, *inputs, output_type=output_type{shapes}, **options)\n"
+        f"    return fx.export_and_import({module.class_name}(){mode}, *inputs, output_type=output_type{shapes}{more}, **options)\n"
     )
 
 
@@ -255,7 +298,9 @@ def _failure(kind: Kind) -> tuple[str, int]:
 
 def _check(verdict: Verdict, reference: Outcome, call: int, tolerance: Tolerance, halves: bool) -> str:
     failure, code = _failure(verdict.kind)
-    lowered = 'lower("linalg-on-tensors")'
+    lowering = lowering_of(verdict.target)
+    lowered = f'lower("{lowering.output_type}")'
+    lowered = f"to_linalg({lowered})" if lowering.execution is not None else lowered
     lowered = f"pass_bfloat16_as_bits({lowered})" if halves else lowered
     execute = f"execute({lowered}, *{'later_inputs' if call else 'inputs'})"
     picked = compared(verdict, reference.calls[call].output) if len(reference.calls) > call else []
@@ -276,7 +321,7 @@ def inlined(name: str) -> str:
     return "\n".join(lines[first:]) + "\n"
 
 
-def _imports(kind: Kind, body: str, halves: bool, lowers: bool) -> str:
+def _imports(kind: Kind, body: str, halves: bool, lowers: bool, executes: bool) -> str:
     standard = {"sys"}
     if kind in PROCESS_KINDS:
         standard |= {"signal", "subprocess"}
@@ -290,6 +335,8 @@ def _imports(kind: Kind, body: str, halves: bool, lowers: bool) -> str:
             "from torch_mlir.dialects import torch as torch_d",
             "from torch_mlir.extras.fx_importer import FxImporter",
         ]
+    elif lowers and executes:
+        wheel = ["from torch_mlir import fx, passmanager"]
     elif not lowers:
         standard |= {"ctypes", "re"} if halves else {"ctypes"}
         modules = "fx, ir, passmanager, runtime" if halves else "fx, passmanager, runtime"

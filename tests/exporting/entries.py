@@ -21,6 +21,7 @@ from tests.reproducers.builders import data, eager, make_case, placeholder
 
 Make = Callable[[], Entry]
 LINALG, LOCKSTEP = "torch-mlir:linalg", "oneflow:lockstep"
+TOSA, STABLEHLO = "torch-mlir:tosa", "torch-mlir:stablehlo"
 
 
 def array(values: Any, dtype: str = "float32") -> Tensor:
@@ -78,6 +79,27 @@ def repeat() -> Entry:
     case = make_case(nodes, Ref("repeat_1"), {"x0": data([])})
     observed = Outcome(LINALG, Status.CRASH, "linalg", message="died by SIGFPE", death=Death("SIGFPE", stderr="Fatal Python error\n"))
     return made(case, LINALG, Kind.CRASH, observed, operator="repeat", trigger=("empty",), detail={"signal": "SIGFPE"})
+
+
+def tosa_add() -> Entry:
+    """True and True make False in TOSA."""
+    nodes = [placeholder("x0", "bool", (1,)), Node("add_1", "call_function", "operator.add", (Ref("x0"), Ref("x0")))]
+    case = make_case(nodes, Ref("add_1"), {"x0": data([True], "bool")})
+    observed = Outcome(
+        TOSA, Status.OK, "run", calls=(CallResult(array([False], "bool")),), artifacts={"vote": "linalg: right\ntosa: wrong"}
+    )
+    detail = {"index": (0,), "expected": True, "actual": False, "differing": 1, "total": 1, "tolerance": 0.0}
+    message = "output: the value differs: eager True, torch-mlir:tosa False"
+    return made(case, TOSA, Kind.VALUE, observed, operator="add", trigger=("dtype:bool",), detail=detail, message=message)
+
+
+def stablehlo_repeat() -> Entry:
+    """StableHLO's repeat keeps the size 1 of a dim that is repeated no times."""
+    nodes = [placeholder("x0", "float32", (2, 1)), Node("repeat_1", "call_method", "repeat", (Ref("x0"), [2, 0]))]
+    case = make_case(nodes, Ref("repeat_1"), {"x0": data([[0.0], [0.0]])})
+    said = "output shape [0, 0, 1] is incompatible with return type of operation 'tensor<4x0x1xf32>'"
+    observed = Outcome(STABLEHLO, Status.ERROR, "stablehlo", message=said, diagnostics=(Diagnostic("error", said, "stablehlo"),))
+    return made(case, STABLEHLO, Kind.INVALID_IR, observed, operator="repeat", message=f"{STABLEHLO}: invalid IR: {said}")
 
 
 def softmin() -> Entry:

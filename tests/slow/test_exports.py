@@ -27,7 +27,7 @@ from tests.exporting.test_forms import code
 
 Make = Callable[[], Entry]
 FLOW = (entries.copy, entries.sort, entries.norm, entries.unfold, entries.index_add)
-MLIR = (entries.roll, entries.full_like, entries.repeat, entries.var, entries.gelu)
+MLIR = (entries.roll, entries.full_like, entries.repeat, entries.var, entries.gelu, entries.tosa_add, entries.stablehlo_repeat)
 
 
 def run(entry: Entry, script: str) -> ReproRun:

@@ -13,7 +13,7 @@ import pytest
 from harness.backends.protocol import target
 from harness.environments.availability import missing
 from harness.environments.oneflow_env import oneflow_python
-from harness.errors import TargetUnavailable
+from harness.errors import TargetUnavailable, Unsupported
 from harness.model.case import Call, Case
 from harness.model.fill import Fill
 from harness.model.outcome import CallResult, Outcome, Status
@@ -183,6 +183,30 @@ def test_every_dtype_and_rank_comes_through(dtype: str) -> None:
     case = make_case([*nodes, *flips], [Ref(node.name) for node in flips], {node.name: Fill("exact/1", i) for i, node in enumerate(nodes)})
     code, output = exit_code(case, Kind.VALUE)
     assert code == 0, output
+
+
+@pytest.mark.parametrize("name", ["tosa", "stablehlo"])
+def test_other_lowerings_are_executed_too(name: str) -> None:
+    on = f"torch-mlir:{name}"
+    wrong, right = op(Ref("x0"), target="torch.add", dtype="bool", shape=(1,), values=[True]), op(1.0, target="torch.add")
+    for case, code in ((wrong, 1), (right, 0)):
+        source = repro_source(case, dataclasses.replace(verdict(Kind.VALUE), target=on), eager(case))
+        ran = run_source(source)
+        assert ran.exit_code == code, ran.output
+    lost = repro_source(wrong, dataclasses.replace(verdict(Kind.ERROR, stage=f"{name}-to-linalg"), target=on), eager(wrong))
+    assert "execution_engine" not in lost
+    assert run_source(lost).exit_code == 0
+    assert "to_linalg" not in repro_source(wrong, dataclasses.replace(verdict(Kind.ERROR, stage=name), target=on), eager(wrong))
+
+
+def test_options_of_a_target_go_to_export_and_import_or_nowhere() -> None:
+    case = op(1.0, target="torch.add")
+    on = "torch-mlir:linalg?legal-ops=aten.adaptive_max_pool2d"
+    source = repro_source(case, dataclasses.replace(verdict(Kind.VALUE), target=on), eager(case))
+    assert 'backend_legal_ops=["aten.adaptive_max_pool2d"]' in source
+    assert run_source(source).exit_code == 0
+    with pytest.raises(Unsupported, match="extra is no option of export_and_import"):
+        repro_source(case, dataclasses.replace(verdict(Kind.VALUE), target="torch-mlir:linalg?extra=cse"), eager(case))
 
 
 def test_without_torch_mlir_it_cannot_run() -> None:
