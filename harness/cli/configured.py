@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.config import ISSUES_FILE, Loaded, Settings, find, load
+from harness.config.load import key_of
 from harness.errors import FormatError, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -54,6 +55,16 @@ def option_defaults(loaded: Loaded) -> dict[str, Any]:
     if "corpus" in values:
         result["corpus"] = {verb: {"corpus": values["corpus"]} for verb in _CORPUS_VERBS}
     return result
+
+
+def place_of(loaded: object, name: str) -> str:
+    """Which file sets a name, and by which key; empty where none does."""
+    if isinstance(loaded, Loaded):
+        for field, path in loaded.given.items():
+            value = getattr(loaded.settings, field)
+            if name == value or (isinstance(value, tuple) and name in value):
+                return f"{path}: {key_of(field)}"
+    return ""
 
 
 def configuration() -> Loaded:

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import click
 
 from harness.cli.exit_codes import ExitCode, epilog
-from harness.errors import FxdiffError, TargetUnavailable, UsageError
+from harness.errors import FormatError, FxdiffError, TargetUnavailable, UnknownName, UsageError
 from harness.printable import PrintableStream
 
 _VERBS = {
@@ -32,11 +32,29 @@ _VERBS = {
 }
 
 
+_GIVEN = "fxdiff.arguments"
+
+
 class _Lazy(click.Group):
     """A group that imports a verb's module only when the verb is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_VERBS)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_GIVEN] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UnknownName as error:
+            from harness.cli.configured import place_of
+
+            place = place_of(ctx.obj, error.name) if error.name not in ctx.meta[_GIVEN] else ""
+            if not place:
+                raise
+            raise FormatError(str(error), where=place) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _VERBS:

@@ -42,9 +42,12 @@ def key_of(name: str) -> str:
 def find(folder: Path) -> Path | None:
     """The nearest fxdiff.toml, or pyproject.toml with a table tool.fxdiff, from `folder` upward; fxdiff.toml goes first.
 
-    Raises FormatError where a pyproject.toml on the way cannot be read.
+    Raises FormatError where a pyproject.toml on the way cannot be read, or where something of these names is no file.
     """
     for place in (folder, *folder.parents):
+        for path in (place / OWN_FILE, place / PROJECT_FILE):
+            if path.is_dir():
+                raise FormatError("is a folder where a file is needed: rename it, or name a file with --config", where=str(path))
         if (place / OWN_FILE).is_file():
             return place / OWN_FILE
         project = place / PROJECT_FILE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,28 +14,43 @@ import tomllib
 from harness.errors import FormatError, UnknownName
 
 MAX_BYTES = 1 << 20
+MAX_KEY_PARTS = 64
 _MAX_TEXT = 4096
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'')
+_BETWEEN_KEYS = re.compile(r"[=,\[\]{}#\s]+")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file; raises FormatError with the file and, where it is no TOML, the line."""
     try:
         if not path.is_file():
-            raise FormatError("there is no such file", where=str(path))
+            raise FormatError("is a folder where a file is needed" if path.is_dir() else "there is no such file", where=str(path))
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", where=str(path)) from error
     if len(data) > MAX_BYTES:
         raise FormatError(f"more than {MAX_BYTES >> 20} MB is no file that a person wrote", where=str(path))
+    return parse_toml(data, where=str(path))
+
+
+def parse_toml(data: bytes, *, where: str) -> dict[str, Any]:
+    """The tables of a text; raises FormatError. The parser's time grows with the square of a key's parts, so those are few."""
     try:
-        return tomllib.loads(data.decode("utf-8"))
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(f"not UTF-8 at byte {error.start}", where=str(path)) from error
+        raise FormatError(f"not UTF-8 at byte {error.start}", where=where) from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > MAX_KEY_PARTS:
+            bare = re.sub(r"[ \t]*\.[ \t]*", ".", _STRING.sub("x", line))
+            if any(word.count(".") > MAX_KEY_PARTS for word in _BETWEEN_KEYS.split(bare)):
+                raise FormatError(f"line {number}: a key of more than {MAX_KEY_PARTS} parts", where=where)
+    try:
+        return tomllib.loads(text)
     except RecursionError as error:
-        raise FormatError("nested too deeply", where=str(path)) from error
+        raise FormatError("nested too deeply", where=where) from error
     except ValueError as error:  # tomllib's own error is one; so is what int() says of a number with too many digits
-        raise FormatError(f"not TOML: {error}", where=str(path)) from error
+        raise FormatError(f"not TOML: {error}", where=where) from error
 
 
 class Table:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-import tomllib
 
+from harness.config.toml import parse_toml
 from harness.corpus import files
 from harness.corpus.paths import shorten_paths
 from harness.corpus.signature import SIGNATURE_VERSION, Signature, kind_of
@@ -274,10 +274,7 @@ class _Table:
 
 
 def _load_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(files.read_bytes(path).decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # tomllib's and UTF-8's errors, and what int() says of too many digits
-        raise FormatError(f"not TOML: {error}", where=str(path)) from error
+    return parse_toml(files.read_bytes(path), where=str(path))
 
 
 def _check_hashes(folder: Path, hashes: _Table, slug: str) -> None:

@@ -25,8 +25,9 @@ class Corpus:
         self.root = Path(root)
 
     def paths(self) -> tuple[Path, ...]:
-        """The folders of all entries, by name."""
+        """The folders of all entries, by name; raises UsageError where the corpus is no folder."""
         if not self.root.is_dir():
+            self._refuse_a_file()
             return ()
         names = os.listdir(self.root)
         if any(name.startswith(_OLD) for name in names):
@@ -34,6 +35,10 @@ class Corpus:
                 _recover(self.root)
             names = os.listdir(self.root)
         return tuple(self.root / name for name in sorted(names) if not name.startswith(".") and (self.root / name / "entry.toml").is_file())
+
+    def _refuse_a_file(self) -> None:
+        if os.path.lexists(self.root) and not self.root.is_dir():
+            raise UsageError(f"{self.root} is no folder; a corpus is a folder of entries")
 
     def entries(self) -> tuple[Entry, ...]:
         """Every entry, by name; raises FormatError for the first that cannot be read."""
@@ -61,6 +66,7 @@ class Corpus:
         Raises UsageError where the bug has an entry already.
         """
         contents = render(entry)
+        self._refuse_a_file()
         self.root.mkdir(parents=True, exist_ok=True)
         with _locked(self.root):
             _recover(self.root)

@@ -52,6 +52,26 @@ def test_a_file_gives_defaults_and_the_command_line_wins(folder: Path) -> None:
     assert (params["targets"], params["jobs"], params["case_timeout"]) == (("eager",), 1, 120.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments", "said"),
+    [
+        ('targets = ["onefloww:lockstep"]', ("fuzz",), "fxdiff.toml: targets: unknown target 'onefloww:lockstep': did you mean"),
+        ('require-targets = ["eager:kopy"]', ("fuzz",), "fxdiff.toml: require-targets: unknown target 'eager:kopy'"),
+        ('profile = "defalt"', ("fuzz",), "fxdiff.toml: profile: unknown profile 'defalt'"),
+        ('ops = ["matmull"]', ("fuzz",), "fxdiff.toml: ops: unknown operator 'matmull'"),
+        ('dtypes = ["flaot32"]', ("fuzz",), "fxdiff.toml: dtypes: unknown dtype 'flaot32'"),
+    ],
+)
+def test_an_unknown_name_in_a_file_names_the_file_and_the_key(folder: Path, text: str, arguments: tuple[str, ...], said: str) -> None:
+    (folder / "fxdiff.toml").write_text(text + "\n")
+    assert said in str(invoke(*arguments).exception)
+
+
+def test_an_unknown_name_on_the_command_line_does_not_blame_a_file(folder: Path) -> None:
+    (folder / "fxdiff.toml").write_text('targets = ["nosuch"]\n')
+    assert str(invoke("fuzz", "--target", "nosuch").exception).startswith("unknown target 'nosuch'")
+
+
 def test_the_policy_follows_the_file() -> None:
     assert policy_of(Loaded()) is DEFAULT
     policy = policy_of(Loaded(Settings(ignore=("nan",), judge=("signed-zero", "out-of-range"), tolerance={"matmul": 64.0, "my.op": 2.0})))

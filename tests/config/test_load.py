@@ -107,6 +107,9 @@ def test_the_nearest_file_upward_wins_and_its_own_name_goes_before_pyproject(tmp
         ("[tolerance]\nmatmul = nan", "tolerance.matmul is nan where a number above 0 is needed"),
         ("[tolerance]\nmatmul = 0", "tolerance.matmul is 0 where a number above 0 is needed"),
         ("jobs = \ncorpus = 1", "not TOML: Invalid value (at line 1, column 8)"),
+        (".".join("a" * 50_000) + " = 1", "line 1: a key of more than 64 parts"),
+        ("[" + " . ".join("a" * 50_000) + "]", "line 1: a key of more than 64 parts"),
+        (".".join(["'a.b'", '"c"'] * 20_000) + " = 1", "line 1: a key of more than 64 parts"),
         ("x = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
         ("jobs = " + "9" * 10_000, "not TOML"),
         ("corpus = 'a\x00b'", "not TOML"),
@@ -127,7 +130,14 @@ def test_a_file_that_no_person_wrote_is_refused_unread(tmp_path: Path) -> None:
     assert "more than 1 MB" in refusal(path)
     path.unlink()
     path.mkdir()
-    assert "there is no such file" in refusal(path)
+    assert "is a folder where a file is needed" in refusal(path)
+    with pytest.raises(FormatError, match="is a folder where a file is needed: rename it"):
+        find(tmp_path)
+
+
+def test_texts_and_lists_may_hold_as_many_dots_as_they_like(tmp_path: Path) -> None:
+    path = write(tmp_path / "pyproject.toml", f"x = '{'.' * 500}'\ny = [{'1.5, ' * 500}]\n[tool.fxdiff]\njobs = 2\n")
+    assert load(path).settings.jobs == "2"
 
 
 def test_a_table_that_is_none_is_named_as_it_stands_in_pyproject(tmp_path: Path) -> None:

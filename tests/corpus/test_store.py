@@ -164,7 +164,7 @@ def in_place_of(name: str, make: Callable[[Path], None]) -> Callable[[Path], Non
         (damage("case.json", lambda data: data.replace(b"roll_1", b"roll_2")), "case.json: changed.*fxdiff corpus update torch-mlir-roll"),
         (damage("evidence/reference.json", lambda data: data[:-20]), "reference.json: changed.*fxdiff corpus update"),
         (damage("entry.toml", lambda data: data[:100]), "entry.toml"),
-        (damage("entry.toml", lambda data: b"\xff" + data), "not TOML"),
+        (damage("entry.toml", lambda data: b"\xff" + data), "not UTF-8"),
         (damage("entry.toml", lambda data: b""), "format_version"),
         (damage("entry.toml", lambda data: data.replace(b"format_version = 1", b"format_version = 99")), "later fxdiff"),
         (damage("entry.toml", lambda data: data.replace(b"format_version = 1", b'format_version = "1"')), "where int is needed"),
@@ -192,6 +192,14 @@ def test_what_was_changed_or_broken_is_said_with_its_place(
     harm(path)
     with pytest.raises(FormatError, match=complaint):
         read(path)
+
+
+def test_a_corpus_that_is_a_file_is_said_to_be_one(tmp_path: Path, entry: Entry) -> None:
+    path = tmp_path / "corpus"
+    path.write_text("")
+    for attempt in (Corpus(path).paths, Corpus(path).entries, lambda: Corpus(path).find("x"), lambda: Corpus(path).add(entry)):
+        with pytest.raises(UsageError, match="is no folder; a corpus is a folder of entries"):
+            attempt()
 
 
 def test_an_accepted_change_is_signed_anew(tmp_path: Path, entry: Entry) -> None:
