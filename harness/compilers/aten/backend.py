@@ -28,6 +28,7 @@ class AtenBackend:
     engine: Engine | None = None
     split: Partitioner | None = None
     reports: list[Report] = field(default_factory=list)
+    on_compiled: Callable[[torch.fx.GraphModule], None] | None = None  # sees each compiled graph
 
     def __post_init__(self) -> None:
         self.engine = self.engine or engines.engine(self.settings.engine)  # what cannot be had is told before anything is traced
@@ -49,6 +50,8 @@ class AtenBackend:
         def compile_stage(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
             compiled, report = compile_graph(module, self.settings, stage=stage, engine=self.engine, split=self.split)
             self.reports.append(report)
+            if self.on_compiled is not None:
+                self.on_compiled(compiled)
             boxed: Callable[..., Any] = make_boxed_func(compiled.forward)
             return boxed
 

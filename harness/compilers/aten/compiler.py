@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import operator
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -44,10 +46,14 @@ def compile_graph(
     capability = Capability(settings, chosen, views_that_show(module.graph))
     blocks = large_enough(chosen_split.propose(module, capability), settings)
     verify.check_blocks(module, blocks, capability)
+    supported = [node.name for node in module.graph.nodes if capability.is_node_supported({}, node)]
+    in_blocks = {node.name for block in blocks for node in block}
     numbering = verify.Numbering()
     before = verify.shape_of(module, numbering)
     fused = chosen_split.fuse(module, blocks)
     verify.check_same(before, verify.shape_of(fused, numbering))
+    if settings.min_block_size == 1:
+        report.unused = tuple(name for name in supported if name not in in_blocks)
     names = [str(node.target) for node in fused.graph.nodes if node.op == "call_module" and str(node.target).startswith(PREFIX)]
     for name in names:
         partition = partition_of(fused, name)
@@ -55,10 +61,18 @@ def compile_graph(
         setattr(fused, name, block)
         operators = {node.name: operator_name(node.target) for node in partition.module.graph.nodes if node.op == "call_function"}
         report.blocks.append(BlockReport(name, operators, failure))
-    report.kept = dict(capability.kept)
+    report.kept = dict(
+        Counter(operator_name(node.target) for node in fused.graph.nodes if node.op == "call_function" and not _takes_apart(node))
+    )
     report.predicate_failures = tuple(capability.failures)
     fused.recompile()
     return fused, report
+
+
+def _takes_apart(node: torch.fx.Node) -> bool:
+    """Whether the node only takes an item out of a block's results."""
+    source = node.args[0] if node.args else None
+    return node.target is operator.getitem and isinstance(source, torch.fx.Node) and source.op == "call_module"
 
 
 def partition_of(module: torch.fx.GraphModule, name: str) -> Partition:
@@ -124,6 +138,9 @@ class BlockModule(torch.nn.Module):
         # Not registered: an engine that is a module must not become part of the user's.
         self._call: Any
         object.__setattr__(self, "_call", runnable)
+        object.__setattr__(self, "partition", partition)
+        self.partition: Partition
+        self.before: Callable[[BlockModule, tuple[Any, ...]], None] | None = None
         self._partition = partition.name
         self._outputs = partition.outputs
         self._check = check
@@ -131,6 +148,8 @@ class BlockModule(torch.nn.Module):
 
     def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """The engine's results. Raises EngineResultError, HygieneError where they are not what the partition returns."""
+        if self.before is not None:
+            self.before(self, inputs)
         results = self._call(*inputs)
         if not self._check:
             return tuple(results)
@@ -139,6 +158,14 @@ class BlockModule(torch.nn.Module):
         if len(results) != len(self._outputs):
             raise EngineResultError(self._partition, f"returned {len(results)} results where {len(self._outputs)} are due")
         return tuple(self._checked(place, result, due) for place, (result, due) in enumerate(zip(results, self._outputs, strict=True)))
+
+    def engine_results(self, *inputs: Any) -> Sequence[Any]:
+        """What the engine gives, as it gives it."""
+        return self._call(*inputs)  # type: ignore[no-any-return]
+
+    def torch_results(self, *inputs: Any) -> Sequence[torch.Tensor]:
+        """What torch gives for the same partition."""
+        return self.partition.module(*inputs)  # type: ignore[no-any-return]
 
     def _checked(self, place: int, result: Any, due: Declared | None) -> torch.Tensor:
         if not isinstance(result, torch.Tensor):

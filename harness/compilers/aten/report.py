@@ -27,6 +27,7 @@ class Report:
     lowered: Mapping[str, int] = field(default_factory=dict)
     predicate_failures: tuple[PredicateFailure, ...] = ()
     layouts_mended: int = 0
+    unused: tuple[str, ...] = ()  # nodes that the engine takes, large enough a block, and yet in none
 
     @property
     def passed_through(self) -> int:

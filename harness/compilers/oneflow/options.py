@@ -12,10 +12,14 @@ from harness.errors import UnknownName, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`partial`: whether operators that OneFlow lacks may run in torch. `deadline`: seconds that one trip to OneFlow may take."""
+    """`partial`: whether operators that OneFlow lacks may run in torch. `deadline`: seconds that one trip to OneFlow may take.
+
+    `exclude`: canonical names of operators (`conv2d`, `add_`) that run in torch though OneFlow does them, say wrongly.
+    """
 
     partial: bool = True
     deadline: float = 300.0
+    exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise UsageError for a value that cannot be meant."""
@@ -23,6 +27,8 @@ class Options:
             raise UsageError(f"option partial of backend oneflow is a bool, not {self.partial!r}")
         if isinstance(self.deadline, bool) or not isinstance(self.deadline, int | float) or not 0 < self.deadline < float("inf"):
             raise UsageError(f"option deadline of backend oneflow is a number of seconds above 0, not {self.deadline!r}")
+        if not isinstance(self.exclude, tuple) or not all(isinstance(name, str) for name in self.exclude):
+            raise UsageError(f"option exclude of backend oneflow is a list of operators' names, not {self.exclude!r}")
 
 
 def read(given: Mapping[str, Any] | None) -> Options:
@@ -31,4 +37,7 @@ def read(given: Mapping[str, Any] | None) -> Options:
     for name in given or {}:
         if name not in known:
             raise UnknownName("option of backend oneflow", str(name), known)
-    return Options(**dict(given or {}))
+    values = dict(given or {})
+    if isinstance(values.get("exclude"), list | set | frozenset):
+        values["exclude"] = tuple(sorted(values["exclude"], key=str))
+    return Options(**values)

@@ -6,7 +6,7 @@ to memory, drawing random numbers and switching modes are dependences too: what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -18,9 +18,10 @@ from harness.compilers.oneflow.writes import written
 
 Node = torch.fx.Node
 
-_FUNCTORCH = ("torch._functorch", "torch._C._functorch", "torch.func")
+_FUNCTORCH = ("torch._functorch.", "torch._C._functorch.", "torch.func.")
 _MEMORY = Refusal("memory", "shares memory that is written to with nodes outside its stage")
 _VIEW = Refusal("view", "only looks at what torch has in another shape")
+_ITEM = Refusal("view", "an item of what torch holds")
 _ALIAS = Refusal("memory", "its result shares memory with an input or with another output")
 _BUFFER = Refusal("memory", "writes to an input that the graph also reads in other ways")
 
@@ -37,19 +38,23 @@ class Placement:
         return [node for node, stage in self.stages.items() if stage % 2]
 
 
-def place(graph: torch.fx.Graph, refused: Mapping[str, Refusal]) -> Placement:
-    """Place every node; `refused` holds, by name, those of which OneFlow has said that it does not do them."""
-    return _Placing(graph, refused).placement()
+def place(graph: torch.fx.Graph, refused: Mapping[str, Refusal], *, exclude: Collection[str] = ()) -> Placement:
+    """Place every node; `refused` holds, by name, those of which OneFlow has said that it does not do them.
+
+    `exclude` holds canonical names of operators that stay in torch.
+    """
+    return _Placing(graph, refused, exclude).placement()
 
 
 class _Placing:
-    def __init__(self, graph: torch.fx.Graph, refused: Mapping[str, Refusal]) -> None:
+    def __init__(self, graph: torch.fx.Graph, refused: Mapping[str, Refusal], exclude: Collection[str]) -> None:
         self.nodes = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
         self.given = [node for node in graph.nodes if node.op in ("placeholder", "get_attr")]
         self.output = next(node for node in graph.nodes if node.op == "output")
         self.storages = {node: storages(example(node)) for node in graph.nodes if node.op != "output"}
         self.writes = {node: written(node) for node in self.nodes}
         self.refusals: dict[Node, Refusal] = {}
+        self.asked = {node: refusal(node, exclude) for node in self.nodes}
         self.order = self._order()
         whole = self._whole()
         for node in self.nodes:
@@ -75,7 +80,7 @@ class _Placing:
             return Refusal("mode", "autocast chooses dtypes in torch")
         for node in self.nodes:
             module = getattr(node.target, "__module__", None) or ""
-            if node.op == "call_function" and str(module).startswith(_FUNCTORCH):
+            if node.op == "call_function" and f"{module}.".startswith(_FUNCTORCH):
                 return Refusal("mode", "torch.func transforms what torch runs")
             if node.op == "call_function" and "autocast" in getattr(node.target, "__name__", ""):
                 return Refusal("mode", "autocast chooses dtypes in torch")
@@ -87,8 +92,8 @@ class _Placing:
         if picks(node):
             container = node.args[0]
             assert isinstance(container, torch.fx.Node)
-            return self.refusals.get(container, _VIEW if container in self.given else None)
-        found = refusal(node)
+            return _ITEM if container in self.given or container in self.refusals else None
+        found = self.asked[node]
         if found is not None and found.kind == "number" and any(self._is_oneflows(other) for other in node.all_input_nodes):
             # A size of what OneFlow computes is told there, where OneFlow can tell it.
             return None if node.op == "call_function" and not _has_tensor(node) else found
@@ -111,7 +116,7 @@ class _Placing:
             if _switches(node):
                 after[node] += self.nodes[:index]
                 barrier = node
-            found = refusal(node)
+            found = self.asked[node]
             if found is not None and found.kind == "random":
                 after[node] += [last_random] if last_random is not None else []
                 last_random = node

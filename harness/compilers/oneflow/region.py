@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.fx
-from torch.utils import _pytree as pytree
 
 from harness.backends.oneflow.service.messages import decode, encode, flat
 from harness.compilers.oneflow.errors import CompiledError, NodeFailed, NodeRefused, WorkerDied
 from harness.compilers.oneflow.options import Options
 from harness.compilers.oneflow.support import Refusal, program_node
 from harness.compilers.oneflow.tensors import in_memory_order, pack, unpack
-from harness.compilers.oneflow.values import example, memory_order
+from harness.compilers.oneflow.values import example, memory_order, tensors
 from harness.compilers.oneflow.worker import WORKERS, Worker, said
 from harness.compilers.oneflow.writes import written
 from harness.model.codec import to_wire
@@ -41,10 +40,7 @@ class Region(torch.nn.Module):
         self.outputs = [node.name for node in results]
         owners = {node: node.name for node in nodes if node.op == "placeholder"}
         self.writes = list(dict.fromkeys(owners[other] for node in nodes for other in written(node) if other in owners))
-        self.orders = [
-            memory_order(leaf) if isinstance(leaf, torch.Tensor) else None
-            for leaf in pytree.tree_leaves([example(node) for node in results])
-        ]
+        self.declared = [_declared(example(node)) for node in results]
         self.program = to_wire(_program(nodes))
         self.number = next(_NUMBERS)
         self.rehearsed: set[tuple[bool, ...]] = set()
@@ -99,6 +95,18 @@ class Region(torch.nn.Module):
         return type(error)(f"{error}\n    {error.node} is {target}{_place(node)}", error.node)
 
 
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What Dynamo says of a tensor that comes back: dtype, and dims in memory where they do not lie as they are written."""
+
+    dtype: torch.dtype
+    order: tuple[int, ...] | None
+
+
+def _declared(value: Any) -> list[_Declared]:
+    return [_Declared(tensor.dtype, memory_order(tensor)) for tensor in tensors(value)]
+
+
 @dataclass
 class _Trip:
     """One call: what is sent, what came back, and what a backward pass needs to know."""
@@ -147,24 +155,33 @@ class _Trip:
             self.differentiable = tuple(answer["differentiable"])
             self.written = {name: decode(item, lambda packed: unpack(packed, worker.outgoing)) for name, item in answer["written"].items()}
             self.plain = [decode(item, lambda packed: unpack(packed, worker.outgoing)) for item in answer["outputs"]]
-        leaves = [leaf for leaf in flat(self.plain) if isinstance(leaf, torch.Tensor)]
-        orders = region.orders if len(region.orders) == len(leaves) else [None] * len(leaves)
-        return tuple(in_memory_order(leaf, order) for leaf, order in zip(leaves, orders, strict=True))
+        return tuple(
+            [
+                tensor
+                for name, value, declared in zip(region.outputs, self.plain, region.declared, strict=True)
+                for tensor in self._as_declared(name, value, declared)
+            ]
+        )
 
-    def outputs(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+    def _as_declared(self, name: str, value: Any, declared: Sequence[_Declared]) -> list[torch.Tensor]:
+        """The tensors of one output, in the dtype and memory order that Dynamo goes on with.
+
+        Raises NodeFailed where OneFlow returned another structure.
+        """
+        leaves = [leaf for leaf in flat(value) if isinstance(leaf, torch.Tensor)]
+        if len(leaves) != len(declared):
+            kind = type(value).__name__
+            text = f"node {name!r}: OneFlow returned a {kind} with {len(leaves)} tensors where torch has {len(declared)}"
+            raise self.region.named(NodeFailed(text, name))
+        return [in_memory_order(leaf.to(each.dtype), each.order) for leaf, each in zip(leaves, declared, strict=True)]
+
+    def outputs(self, results: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         """The outputs with these tensors in their places."""
-        rest = iter(tensors)
-
-        def fill(value: Any) -> Any:
-            if isinstance(value, tuple):
-                return tuple([fill(item) for item in value])
-            if isinstance(value, list):
-                return [fill(item) for item in value]
-            if isinstance(value, dict):
-                return {key: fill(item) for key, item in value.items()}
-            return next(rest) if isinstance(value, torch.Tensor) else value
-
-        return tuple([fill(value) for value in self.plain])
+        rest = iter(results)
+        found = tuple([_filled(value, rest) for value in self.plain])
+        # The autograd graph keeps this object, and would keep itself through the outputs.
+        self.values, self.plain, self.written = (), [], {}
+        return found
 
     def backward(self, grads: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
         """The gradients of the inputs' tensors, computed by OneFlow's autograd from what the forward pass left there."""
@@ -210,6 +227,17 @@ class _Function(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         return (None, *ctx.trip.backward(grads))
+
+
+def _filled(value: Any, rest: Iterator[torch.Tensor]) -> Any:
+    """`value` with the next of `rest` in the place of each tensor."""
+    if isinstance(value, tuple):
+        return tuple([_filled(item, rest) for item in value])
+    if isinstance(value, list):
+        return [_filled(item, rest) for item in value]
+    if isinstance(value, dict):
+        return {key: _filled(item, rest) for key, item in value.items()}
+    return next(rest) if isinstance(value, torch.Tensor) else value
 
 
 def _program(nodes: Sequence[torch.fx.Node]) -> Program:

@@ -24,7 +24,7 @@ def split(module: torch.fx.GraphModule, options: Options, refused: Mapping[str, 
     `refused` holds, by name, nodes of which OneFlow has said that it does not do them. Raises NotInOneFlow with the whole list
     where `partial` is off and OneFlow lacks something.
     """
-    placement = place(module.graph, refused or {})
+    placement = place(module.graph, refused or {}, exclude=options.exclude)
     if not options.partial:
         lacking = {node.name: reason for node, reason in placement.refusals.items() if not reason.by_design}
         if lacking:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,13 @@ from harness.backends.oneflow.translate import translate
 from harness.capture.graph import function_target
 from harness.compilers.oneflow.values import example, is_number, operand, tensors
 from harness.errors import CaptureError
-from harness.model.opnames import canonical_target
-from harness.model.program import Node
+from harness.model.opnames import canonical, canonical_target
+from harness.model.program import Node, Program
 from harness.model.values import Ref, Value
 from harness.torch_bridge.tensors import from_torch
 
 # Kinds of refusal that are no lack of OneFlow's: these nodes are Python's or torch's own work.
-BY_DESIGN = ("number", "random", "mode", "memory", "view")
+BY_DESIGN = ("number", "random", "mode", "memory", "view", "excluded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,11 @@ def program_node(node: torch.fx.Node) -> Node:
     return Node(node.name, op, target, args, {key: _map(arg, lambda other: Ref(other.name)) for key, arg in node.kwargs.items()})
 
 
-def refusal(node: torch.fx.Node) -> Refusal | None:
-    """Why OneFlow cannot take a node, from its arguments' examples; None where it may be able to."""
+def refusal(node: torch.fx.Node, exclude: Collection[str] = ()) -> Refusal | None:
+    """Why OneFlow cannot take a node, from its arguments' examples; None where it may be able to.
+
+    `exclude` holds canonical names of operators that it is not to be given.
+    """
     value = example(node)
     inputs = [each for other in node.all_input_nodes for each in tensors(example(other))]
     if not inputs and not any(True for _ in tensors(value)):
@@ -60,6 +63,8 @@ def refusal(node: torch.fx.Node) -> Refusal | None:
         translated = program_node(node)
     except CaptureError as error:
         return Refusal("untranslated", str(error))
+    if exclude and canonical(translated, Program(())) in exclude:
+        return Refusal("excluded", "is kept in torch by an option")
     if is_random(translated):
         return Refusal("random", "draws from torch's generator, so that seeds mean what they mean in eager")
     if picks(node):
