@@ -185,6 +185,27 @@ register(
         default=True,
     )
 )
+# Whole programs as modules. nn.Graph's run time hangs in a child of a process that had OneFlow's library mapped.
+_ONEFLOW_MODULE = TargetSpec("", "", "", environment="oneflow", zygote="oneflow-unmapped", family="oneflow", needs=("trace",))
+register(
+    replace(
+        _ONEFLOW_MODULE,
+        name="oneflow:graph",
+        entry="harness.backends.oneflow.targets:GraphBackend",
+        summary="whole programs in OneFlow, compiled as nn.Graph",
+    )
+)
+register(
+    replace(
+        _ONEFLOW_MODULE,
+        name="oneflow:graph-mlir",
+        entry="harness.backends.oneflow.targets:GraphMlirBackend",
+        summary="whole programs in OneFlow, compiled as nn.Graph through MLIR, with its passes that fuse",
+        choices={
+            "passes": "cse, inference, forward, normalization, matmul, jit, launch or none, with + between; by default all but launch"
+        },
+    )
+)
 _LOWERINGS = {"linalg": "linalg-on-tensors", "tosa": "TOSA", "stablehlo": "StableHLO"}
 _TORCH_MLIR = TargetSpec(
     "",

@@ -22,11 +22,11 @@ _ZYGOTES = {"torch": ("torch",), "torch-compile": ("torch",), "torch-mlir": ("to
 
 
 def missing(zygote: str) -> Missing | None:
-    """What the targets of a zygote (`torch`, `torch-mlir`, `oneflow`) lack on this machine; None where nothing.
+    """What the targets of a zygote (`torch`, `torch-mlir`, `oneflow`, `oneflow-unmapped`) lack on this machine; None where nothing.
 
     A zygote that is not fxdiff's own is its plugin's business: nothing is known to be missing.
     """
-    if zygote == "oneflow":
+    if zygote in ("oneflow", "oneflow-unmapped"):
         return _missing_oneflow()
     for package in _ZYGOTES.get(zygote, ()):
         module, distribution = _MODULES[package]

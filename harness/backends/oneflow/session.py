@@ -1,6 +1,8 @@
 """OneFlow in a process: what the zygote may map before a fork, and the import in the child.
 
-Forking after `import oneflow` hangs argmax and others for ever. Mapping the shared library is safe, and is most of the cost.
+Forking after `import oneflow` hangs argmax and others for ever. Mapping the shared library is safe for operators that run one
+by one, and is most of the cost. For nn.Graph it is not: in a child of a process that had the library mapped, the run time of a
+process's second graph waits for ever for actors that it has asked to be made.
 """
 
 from __future__ import annotations
@@ -39,9 +41,14 @@ def map_library() -> None:
             ctypes.CDLL(str(libraries[0]), mode=ctypes.RTLD_LOCAL)  # RTLD_GLOBAL makes the later import segfault
         except OSError as error:
             raise TargetUnavailable(f"OneFlow's shared library cannot be loaded: {error}") from error
-        for name in _SAFE_IMPORTS:
-            if importlib.util.find_spec(name.partition(".")[0]) is not None:
-                importlib.import_module(name)
+    import_dependencies()
+
+
+def import_dependencies() -> None:
+    """Import the pure Python libraries that OneFlow imports, where they are installed."""
+    for name in _SAFE_IMPORTS:
+        if importlib.util.find_spec(name.partition(".")[0]) is not None:
+            importlib.import_module(name)
 
 
 def import_oneflow() -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,13 @@ class TensorMaker:
     """Makes OneFlow tensors; those that name one storage share memory.
 
     Strides are kept, stride 0 included, except for bfloat16, which numpy cannot carry into OneFlow: it arrives contiguous.
+    With `expand`, tensors of stride 0 are expanded by OneFlow from its own memory: `contiguous_()`, which nn.Graph calls on its
+    inputs, writes all elements into the memory of the few, and past the end of a numpy array that was taken over.
     """
 
-    def __init__(self, oneflow: Any, tensors: Iterable[Tensor] = ()) -> None:
+    def __init__(self, oneflow: Any, tensors: Iterable[Tensor] = (), *, expand: bool = False) -> None:
         self._oneflow = oneflow
+        self._expand = expand
         self._storages: dict[str, Array] = {}
         self._sizes: dict[str, int] = {}
         for tensor in tensors:
@@ -43,11 +46,19 @@ class TensorMaker:
         if tensor.storage is None and (tensor.strides is None or tensor.strides == contiguous_strides(tensor.shape)):
             return self._oneflow.tensor(_plain_array(tensor))
         strides = tensor.strides if tensor.strides is not None else contiguous_strides(tensor.shape)
+        if self._expand and tensor.storage is None and 0 in strides:
+            return self._expanded(tensor, strides)
         elements = self._elements(tensor)
         view = np.lib.stride_tricks.as_strided(
             elements[tensor.offset :], tensor.shape, [step * elements.itemsize for step in strides], writeable=True
         )
         return self._oneflow.from_numpy(view)
+
+    def _expanded(self, tensor: Tensor, strides: tuple[int, ...]) -> Any:
+        few = tensor.array()[tuple(slice(0, 1) if step == 0 else slice(None) for step in strides)]
+        order = sorted(range(few.ndim), key=lambda dim: -strides[dim])
+        made = self._oneflow.tensor(np.ascontiguousarray(few.transpose(order)))
+        return made.permute(*(order.index(dim) for dim in range(few.ndim))).expand(*tensor.shape)
 
     def _elements(self, tensor: Tensor) -> Array:
         if tensor.storage is None:
@@ -90,10 +101,16 @@ def from_flow(oneflow: Any, value: Any, where: str) -> Value:
 
     Raises HarnessError naming the type and its position for anything outside the grammar, and lets OneFlow's own errors through.
     """
+    return convert(oneflow, value, where, _literal)
+
+
+def convert(oneflow: Any, value: Any, where: str, tensor: Callable[[Any, str], Value]) -> Value:
+    """`value` in the containers of the grammar, with `tensor` of each OneFlow tensor and its position.
+
+    Raises HarnessError naming the type and its position for anything outside the grammar.
+    """
     if isinstance(value, oneflow.Tensor):
-        name = dtype_name(value.dtype, where)
-        array = value.numpy()
-        return tensor_from_array(_bfloat16_bits(array) if name == "bfloat16" else array, name)
+        return tensor(value, where)
     if value is None or isinstance(value, bool | str):
         return value
     if type(value) in (int, float):
@@ -101,10 +118,17 @@ def from_flow(oneflow: Any, value: Any, where: str) -> Value:
     if isinstance(value, oneflow.Size):
         return tuple(int(size) for size in value)
     if isinstance(value, tuple | list | oneflow._oneflow_internal.TensorTuple):
-        items = [from_flow(oneflow, item, f"{where}[{index}]") for index, item in enumerate(value)]
-        return items if type(value) is list else tuple(items)
+        items = [convert(oneflow, item, f"{where}[{index}]", tensor) for index, item in enumerate(value)]
+        listed = isinstance(value, list) and not isinstance(value, oneflow._oneflow_internal.TensorTuple)
+        return items if listed else tuple(items)
     if isinstance(value, dict):
-        return {key: from_flow(oneflow, item, f"{where}[{key!r}]") for key, item in value.items()}
+        return {key: convert(oneflow, item, f"{where}[{key!r}]", tensor) for key, item in value.items()}
     raise HarnessError(
         f"{where}: OneFlow returned a {type(value).__module__}.{type(value).__qualname__}, which has no place in the value grammar"
     )
+
+
+def _literal(tensor: Any, where: str) -> Tensor:
+    name = dtype_name(tensor.dtype, where)
+    array = tensor.numpy()
+    return tensor_from_array(_bfloat16_bits(array) if name == "bfloat16" else array, name)

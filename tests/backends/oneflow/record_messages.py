@@ -71,6 +71,33 @@ x.view(foo=1)
 x.expand(foo=1)
 x.softmax("a")
 """
+# What nn.Graph cannot compile, since it depends on values or is no tensor.
+GRAPH = """
+oneflow.nonzero(x)
+oneflow.argwhere(x)
+oneflow.masked_select(x, x > 2)
+x[x > 2]
+x * x.sum().item()
+x * float(x.sum())
+(x, x.tolist())
+(x, 3)
+"""
+_ASK_GRAPH = """
+import json, sys
+import oneflow
+answers = []
+for line in json.load(sys.stdin):
+    class Asking(oneflow.nn.Graph):
+        def build(self, x):
+            return eval(line)
+    try:
+        Asking()(oneflow.ones(2, 3))
+    except Exception as error:
+        answers.append([line, type(error).__name__, str(error)])
+    else:
+        answers.append([line, "", ""])
+print(json.dumps(answers))
+"""
 _ASK = """
 import json, sys
 import oneflow
@@ -128,11 +155,11 @@ def messages_of(worker: Worker, rows: list[Row]) -> dict[str, set[str]]:
     return found
 
 
-def adapter_messages() -> set[str]:
-    """What OneFlow says to wrong calls."""
+def said_to(text: str, script: str) -> set[str]:
+    """What OneFlow says to expressions, one a line."""
     environment = oneflow_python()
-    command = [str(environment.python), "-c", _ASK]
-    lines = [line for line in WRONG.splitlines() if line]
+    command = [str(environment.python), "-c", script]
+    lines = [line for line in text.splitlines() if line]
     run = subprocess.run(
         command, input=json.dumps(lines), env=environment.child_environment(), capture_output=True, text=True, check=True, timeout=120
     )
@@ -150,7 +177,8 @@ def main() -> None:
                 found[kind] |= messages
         for kind, messages in messages_of(worker, ODD).items():
             found[kind] |= messages
-    found["adapter"] = adapter_messages()
+    found["adapter"] = said_to(WRONG, _ASK)
+    found["refused"] |= said_to(GRAPH, _ASK_GRAPH)
     MESSAGES.mkdir(exist_ok=True)
     for kind, messages in found.items():
         kept = sorted(messages)[:: max(1, len(messages) // 24)]  # a missing kernel says the same of every operator
