@@ -85,7 +85,7 @@ def partition_of(module: torch.fx.GraphModule, name: str) -> Partition:
     for node in inner.graph.nodes:
         kept = {"declared": declared(node.meta.get("val"))}
         node.meta = kept
-    return Partition(name, inner, inputs, outputs, tuple(node.name for node in inner.graph.nodes if node.op == "call_function"))
+    return Partition.of(name, inner, inputs, outputs)
 
 
 def declared(value: Any) -> Declared | None:
@@ -138,8 +138,8 @@ class BlockModule(torch.nn.Module):
         # Not registered: an engine that is a module must not become part of the user's.
         self._call: Any
         object.__setattr__(self, "_call", runnable)
-        object.__setattr__(self, "partition", partition)
         self.partition: Partition
+        object.__setattr__(self, "partition", partition)
         self.before: Callable[[BlockModule, tuple[Any, ...]], None] | None = None
         self._partition = partition.name
         self._outputs = partition.outputs
@@ -165,7 +165,7 @@ class BlockModule(torch.nn.Module):
 
     def torch_results(self, *inputs: Any) -> Sequence[torch.Tensor]:
         """What torch gives for the same partition."""
-        return self.partition.module(*inputs)  # type: ignore[no-any-return]
+        return self.partition.pristine()(*inputs)  # type: ignore[no-any-return]
 
     def _checked(self, place: int, result: Any, due: Declared | None) -> torch.Tensor:
         if not isinstance(result, torch.Tensor):

@@ -18,7 +18,7 @@ def in_precision(engine: Engine, partition: Partition, precision: str) -> Runnab
     if precision == "given":
         return engine.build(partition)
     dtype: torch.dtype = getattr(torch, precision)
-    inner = engine.build(Partition(partition.name, _cast(partition, dtype), partition.inputs, partition.outputs, partition.nodes))
+    inner = engine.build(Partition.of(partition.name, _cast(partition, dtype), partition.inputs, partition.outputs))
     return _Casting(inner)
 
 

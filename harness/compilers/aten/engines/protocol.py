@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -36,6 +36,21 @@ class Partition:
     inputs: tuple[Declared | None, ...]
     outputs: tuple[Declared | None, ...]
     nodes: tuple[str, ...]
+    given: torch.fx.Graph = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, name: str, module: torch.fx.GraphModule, inputs: Sequence[Declared | None], outputs: Sequence[Declared | None]
+    ) -> Partition:
+        """The partition that `module` is."""
+        given = torch.fx.Graph()
+        given.output(given.graph_copy(module.graph, {}))
+        nodes = tuple(node.name for node in module.graph.nodes if node.op == "call_function")
+        return cls(name, module, tuple(inputs), tuple(outputs), nodes, given)
+
+    def pristine(self) -> torch.fx.GraphModule:
+        """The subgraph as it was given: what an engine is given, it may change."""
+        return torch.fx.GraphModule(self.module, self.given)
 
     @property
     def is_static(self) -> bool:
