@@ -12,10 +12,9 @@ import pytest
 from harness.backends.oneflow.errors import OneFlowUnsupported
 from harness.backends.oneflow.operands import arguments, state_operands
 from harness.backends.oneflow.repro import call_tensors, render_call, render_tensor
-from harness.backends.oneflow.translate import translate
+from harness.backends.oneflow.translate import supported, translate
 from harness.backends.oneflow.translate.absent import ABSENT
 from harness.backends.oneflow.translate.modules import ABSENT_LAYERS, layers
-from harness.backends.oneflow.translate.registry import adapters
 from harness.environments.oneflow_env import oneflow_python
 from harness.model.case import Case
 from harness.model.dtypes import is_float, widen
@@ -134,9 +133,7 @@ def test_ordinary_calls_give_what_pytorch_gives_or_are_reviewed(observed: list[O
 
 def test_every_adapter_and_layer_is_called(observed: list[Observed]) -> None:
     called = {canonical_target("call_function" if "." in row.target else "call_method", row.target) for row in ROWS if row.recipe is None}
-    unused = (
-        {name.rpartition(":")[2] for name in adapters()} - called - {"max_pool1d_with_indices", "max_pool3d_with_indices", "max_unpool3d"}
-    )
+    unused = supported() - called - {"max_pool1d_with_indices", "max_pool3d_with_indices", "max_unpool3d"}
     assert not unused
     assert set(layers()) == {row.recipe.cls.rpartition(".")[2] for row in ROWS if row.recipe is not None}
 

@@ -104,6 +104,10 @@ POINTWISE = [
     row("torch.mul", i(2, 3), 2.5),
     row("torch.div", f(2, 3), pos(2, 3)),
     row("torch.div", i(2, 3), i(2, 3)),
+    row("torch.div", f(2, 3), pos(2, 3), rounding_mode="floor"),
+    row("torch.div", f(2, 3), pos(2, 3), rounding_mode="trunc"),
+    row("div", i(2, 3), i(2, 3), rounding_mode="floor"),
+    row("aten.div.Tensor_mode", f(2, 3), pos(2, 3), rounding_mode="floor"),
     row("torch.floor_divide", pos(2, 3), 2),
     row("torch.fmod", f(2, 3), 2),
     row("torch.atan2", f(2, 3), f(2, 3)),
@@ -330,6 +334,10 @@ JOINING = [
 ]
 
 LINEAR = [
+    row("torch.lstm_cell", f(2, 3), [f(2, 4), f(2, 4)], f(16, 3), f(16, 4), f(16), f(16)),
+    row("torch.gru_cell", f(2, 3), f(2, 4), f(12, 3), f(12, 4), f(12), f(12)),
+    row("torch.rnn_tanh_cell", f(2, 3), f(2, 4), f(4, 3), f(4, 4), f(4), f(4)),
+    row("torch.rnn_relu_cell", f(2, 3), f(2, 4), f(4, 3), f(4, 4)),
     row("torch.matmul", f(2, 3), f(3, 4)),
     row("torch.matmul", f(5, 2, 3), f(3)),
     row("torch.mm", f(2, 3), f(3, 4)),
@@ -349,6 +357,9 @@ LINEAR = [
 ]
 
 CONVOLUTION = [
+    row(f"{F}conv1d", f(2, 4, 8), f(6, 4, 3), None, 2, "valid"),
+    row(f"{F}conv2d", f(2, 4, 7, 8), f(6, 4, 3, 5), f(6), padding="same"),
+    row(f"{F}conv2d", f(2, 4, 7, 8), f(6, 4, 3, 2), f(6), padding="same", dilation=2),
     row(f"{F}conv1d", f(2, 4, 8), f(6, 4, 3), f(6), padding=1),
     row(f"{F}conv2d", f(2, 4, 7, 8), f(6, 4, 3, 2), f(6), 2, (1, 0), 1),
     row(f"{F}conv2d", f(2, 4, 7, 8), f(6, 2, 3, 3), None, dilation=2, groups=2),
@@ -361,6 +372,15 @@ CONVOLUTION = [
 ]
 
 POOLING = [
+    row(f"{F}adaptive_avg_pool2d", f(2, 3, 8, 7), (None, 2)),
+    row(f"{F}adaptive_max_pool2d", f(2, 3, 8, 7), (3, None)),
+    row("aten.upsample_nearest1d.default", f(1, 2, 4), [6]),
+    row("aten.upsample_nearest2d.default", f(1, 2, 4, 4), [3, 6]),
+    row("aten.upsample_nearest3d.vec", f(1, 2, 2, 3, 2), [3, 6, 4], None),
+    row("aten.upsample_linear1d.default", f(1, 2, 4), [6], False),
+    row("aten.upsample_bilinear2d.default", f(1, 2, 4, 4), [3, 6], True),
+    row("aten.upsample_bicubic2d.default", f(1, 2, 4, 4), [3, 6], False),
+    row("aten.upsample_trilinear3d.vec", f(1, 2, 2, 3, 2), [3, 6, 4], False, None),
     row(f"{F}max_pool1d", f(2, 3, 8), 2),
     row(f"{F}max_pool2d", f(2, 3, 8, 7), 3, 2, 1),
     row(f"{F}max_pool2d", f(2, 3, 8, 7), (2, 3), ceil_mode=True, return_indices=True),
@@ -423,6 +443,9 @@ ACTIVATION = [
     row(f"{F}glu", f(4, 3), 0),
     row(f"{F}prelu", f(2, 3), f(3)),
     row(f"{F}softmax", f(2, 3), 1),
+    row(f"{F}log_softmax", f(2, 3), 1, dtype=f64),
+    row("torch.softmax", i(2, 3), 1, f32),
+    row("aten.elu.default", f(2, 3), 0.5),
     row("torch.softmax", f(2, 3), 0),
     row("log_softmax", f(2, 3), -1),
     row("aten._softmax.default", f(2, 3), 1, False),
@@ -431,6 +454,10 @@ ACTIVATION = [
 ]
 
 PADDING = [
+    row("aten.reflection_pad1d.default", f(1, 2, 4), [1, 2]),
+    row("aten.reflection_pad2d.default", f(1, 2, 4, 4), [1, 2, 1, 0]),
+    row("aten.replication_pad2d.default", f(1, 2, 4, 4), [1, 2, 1, 0]),
+    row("aten.constant_pad_nd.default", f(2, 3), [1, 2], 0.5),
     row(f"{F}pad", f(2, 3), (1, 2)),
     row(f"{F}pad", f(2, 3), (1, 2, 0, 1), "constant", 2.5),
     row(f"{F}pad", f(1, 2, 4, 5), (1, 2, 2, 1), mode="reflect"),
@@ -474,6 +501,12 @@ CREATION = [
 ]
 
 LOSSES = [
+    row("aten.mse_loss.default", f(2, 3), f(2, 3), 2),
+    row("aten.smooth_l1_loss.default", f(2, 3), f(2, 3), 0, 0.5),
+    row("aten.kl_div.default", f(2, 3), pos(2, 3), 2, log_target=False),
+    row("aten.cross_entropy_loss.default", f(3, 4), of([1, 0, 3]), None, 2),
+    row("aten.binary_cross_entropy.default", unit(2, 3), unit(2, 3)),
+    row("aten.binary_cross_entropy_with_logits.default", f(2, 3), unit(2, 3), None, None, 2),
     *(row(f"{F}{name}", f(2, 3), f(2, 3)) for name in ("mse_loss", "l1_loss", "smooth_l1_loss")),
     row(f"{F}mse_loss", f(2, 3), f(2, 3), reduction="sum"),
     row(f"{F}smooth_l1_loss", f(2, 3), f(2, 3), reduction="none", beta=0.5),

@@ -21,6 +21,9 @@ F = "torch.nn.functional."
 X = Operand("x", "float32", (2, 3))
 Y = Operand("y", "float32", (2, 3))
 INDEX = Operand("i", "int64", (2, 3))
+IMAGE = Operand("image", "float32", (1, 2, 6, 7))
+KERNEL = Operand("kernel", "float32", (4, 2, 3, 5))
+EVEN = Operand("even", "float32", (4, 2, 2, 2))
 
 
 def source(target: str, *args: object, **kwargs: object) -> str:
@@ -61,10 +64,38 @@ def kind(target: str, *args: object, **kwargs: object) -> str:
         (("operator.iadd", X, 2), "x += 2\nr = x"),
         (("operator.setitem", X, (0, slice(1, None)), 2), "x[0, 1:] = 2\nr = None"),
         (("__rsub__", X, 2), "r = x.__rsub__(2)"),
+        (("aten.reflection_pad2d.default", IMAGE, [1, 1, 1, 1]), "r = oneflow.nn.functional.pad(image, [1, 1, 1, 1], 'reflect')"),
+        (("aten.constant_pad_nd.default", X, [1, 1]), "r = oneflow.nn.functional.pad(x, [1, 1], 'constant', 0)"),
+        (("aten.mse_loss.default", X, Y, 2), "r = oneflow.nn.functional.mse_loss(x, y, 'sum')"),
+        (("aten.smooth_l1_loss.default", X, Y, 0, 0.5), "r = oneflow.nn.functional.smooth_l1_loss(x, y, 0.5, 'none')"),
+        (("aten.elu.default", X, 2.0), "r = oneflow.nn.functional.elu(x, 2.0)"),
+        (("aten.upsample_nearest2d.vec", IMAGE, [8, 8], None), "r = oneflow.nn.functional.interpolate(image, size=(8, 8), mode='nearest')"),
+        ((f"{F}adaptive_avg_pool2d", IMAGE, (None, 2)), "r = oneflow.nn.functional.adaptive_avg_pool2d(image, (6, 2))"),
+        ((f"{F}adaptive_max_pool2d", IMAGE, None), "r = oneflow.nn.functional.adaptive_max_pool2d(image, (6, 7), return_indices=False)"),
+        ((f"{F}hardtanh", X), "r = oneflow.nn.functional.hardtanh(x, -1.0, 1.0)"),
+        ((f"{F}smooth_l1_loss", X, Y), "r = oneflow.nn.functional.smooth_l1_loss(x, y, 1.0, 'mean')"),
+        ((f"{F}conv2d", IMAGE, KERNEL, None, 1, "valid"), "r = oneflow.nn.functional.conv2d(image, kernel, None, 1, (0, 0), 1, 1)"),
+        ((f"{F}conv2d", IMAGE, KERNEL, None, 1, "same", 2), "r = oneflow.nn.functional.conv2d(image, kernel, None, 1, (2, 4), 2, 1)"),
+        (("torch.lstm_cell", X, [X, Y], X, Y), "r = oneflow._C.lstm_cell(x, [x, y], x, y, None, None)"),
     ],
 )
 def test_a_call_is_said_in_oneflows_own_way(call: tuple[object, ...], expected: str) -> None:
     assert source(str(call[0]), *call[1:]) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "kwargs", "expected"),
+    [
+        (("torch.div", X, 2), {"rounding_mode": "floor"}, "r = oneflow.floor_divide(x, 2)"),
+        (("torch.div", X, Y), {"rounding_mode": "trunc"}, "r = oneflow.trunc(oneflow.div(x, y))"),
+        (("torch.sum", X), {"dtype": DType("float64")}, "r = oneflow.sum(x.to(oneflow.float64))"),
+        (("sum", X, 1), {"dtype": DType("int64"), "keepdim": True}, "r = oneflow.sum(x.to(oneflow.int64), 1, True)"),
+        ((f"{F}softmax", X, 1), {"dtype": DType("float64")}, "r = oneflow.softmax(x.to(oneflow.float64), 1)"),
+        (("torch.softmax", X, 1, DType("float64")), {}, "r = oneflow.softmax(x.to(oneflow.float64), 1)"),
+    ],
+)
+def test_an_argument_that_oneflow_says_otherwise_is_said_so(call: tuple[object, ...], kwargs: dict[str, object], expected: str) -> None:
+    assert source(str(call[0]), *call[1:], **kwargs) == expected
 
 
 def test_keywords_and_torchs_synonyms_bind() -> None:
@@ -79,11 +110,14 @@ def test_keywords_and_torchs_synonyms_bind() -> None:
         ("missing", ("torch.frac", X), {}),
         ("missing", ("operator.lshift", X, 1), {}),
         ("missing", ("torch.bitwise_and", INDEX, 3), {}),
-        ("signature", ("torch.div", X, 2), {"rounding_mode": "floor"}),
-        ("signature", ("torch.sum", X), {"dtype": DType("float64")}),
+        ("signature", ("torch.div", INDEX, 2), {"rounding_mode": "trunc"}),
+        ("signature", ("torch.div", X, 2), {"rounding_mode": "ceil"}),
         ("signature", ("torch.clamp", X, Y), {}),
-        ("signature", (f"{F}conv2d", X, Y), {"padding": "same"}),
-        ("signature", (f"{F}adaptive_avg_pool2d", X, (None, 2)), {}),
+        ("signature", (f"{F}conv2d", IMAGE, EVEN), {"padding": "same"}),
+        ("signature", ("aten.mse_loss.default", X, Y, 3), {}),
+        ("signature", ("aten.elu.default", X, 1.0, 1.5), {}),
+        ("signature", ("aten.native_dropout.default", X, 0.0, False), {}),
+        ("signature", ("aten.upsample_nearest2d.default", IMAGE, [4, 4], 2.0, 2.0), {}),
         ("signature", ("torch.sort", X), {"stable": True}),
         ("signature", ("torch.var", X), {"correction": 2}),
         ("signature", ("contiguous", X), {"memory_format": MemoryFormat("channels_last")}),

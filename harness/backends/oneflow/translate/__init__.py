@@ -62,8 +62,7 @@ def translate(
     if node.op == "call_function" and node.target.startswith("operator."):
         return Plan(operator_call(node.target.removeprefix("operator."), args))
     name = canonical_target(node.op, node.target)
-    spelling = _spelling(node)
-    for key in (f"{spelling}:{name}", name):
+    for key in _keys(node, name):
         if key in adapters():
             return adapt(key, args, kwargs)
     if name in ABSENT:
@@ -73,13 +72,22 @@ def translate(
 
 def supported() -> frozenset[str]:
     """Every canonical operator name that has an adapter in some spelling."""
-    return frozenset(name.rpartition(":")[2] for name in adapters())
+    return frozenset(
+        canonical_target("call_function", f"aten.{name.removeprefix('aten:')}.default")
+        if name.startswith("aten:")
+        else name.rpartition(":")[2]
+        for name in adapters()
+    )
 
 
-def _spelling(node: Node) -> str:
+def _keys(node: Node, name: str) -> tuple[str, ...]:
+    """The keys of the adapter table that a node goes by, the most particular first."""
     if node.op == "call_method":
-        return "method"
-    return "aten" if node.target.startswith("aten.") else "function"
+        return (f"method:{name}", name)
+    if node.target.startswith("aten."):
+        # Several of aten's operators may be one operator of PyTorch's: reflection_pad2d is pad in one of its modes.
+        return (f"aten:{node.target.split('.')[1]}", f"aten:{name}", name)
+    return (f"function:{name}", name)
 
 
 def _convert(value: Value) -> Expr:

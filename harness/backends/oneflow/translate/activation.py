@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from harness.backends.oneflow.errors import OneFlowUnsupported
 from harness.backends.oneflow.translate.plan import Expr, Invocation
-from harness.backends.oneflow.translate.registry import form, op
+from harness.backends.oneflow.translate.registry import form, op, refuse
 
 _F = "oneflow.nn.functional"
 
@@ -16,6 +16,7 @@ op("selu silu mish hardswish", form("input: T, inplace: b = False", f"{_F}.{{}}(
 op("softsign logsigmoid", form("input: T", f"{_F}.{{}}(input)"))
 op("relu_", form("input: T", "input.relu_()"))
 op("leaky_relu", form("input: T, negative_slope: s = 0.01, inplace: b = False", f"{_F}.leaky_relu(input, negative_slope, inplace)"))
+op("aten:elu", form("input: T, alpha: s = 1, scale: s = 1, input_scale: s = 1", f"{_F}.elu(input, alpha)"))
 op("elu", form("input: T, alpha: s = 1.0, inplace: b = False", f"{_F}.elu(input, alpha)"))
 op("celu", form("input: T, alpha: s = 1.0, inplace: b = False", f"{_F}.celu(input, alpha=alpha, inplace=inplace)"))
 op("gelu", form("input: T, *, approximate: S = 'none'", f"{_F}.gelu(input, approximate)"))
@@ -28,13 +29,24 @@ op("glu", form("input: T, dim: i = -1", f"{_F}.glu(input, dim)"))
 op("prelu", form("input: T, weight: T", f"{_F}.prelu(input, weight)"))
 
 
+# OneFlow takes no dtype here; PyTorch's documentation says that the input is cast to it first.
+_SOFTMAX_DTYPE = "oneflow.{}(input.to(dtype), dim)"
 op(
     "softmax log_softmax",
-    form("input: T, dim: i, *, dtype: D = None, out=None", "oneflow.{}(input, dim)"),
-    form("input: T, dim: i, dtype: D", "oneflow.{}(input, dim)"),
+    form("input: T, dim: i, *, dtype: D, out=None", _SOFTMAX_DTYPE),
+    form("input: T, dim: i, dtype: D", _SOFTMAX_DTYPE),
+    form("input: T, dim: i, *, dtype=None, out=None", "oneflow.{}(input, dim)"),
     form("input: T, dim: i, half_to_float: b = False", "oneflow.{}(input, dim)"),
-    form("input: T, dim: i = None, _stacklevel: i = 3, dtype: D = None", "oneflow.{}(input, dim)"),
+    form("input: T, dim: i = None, _stacklevel: i = 3, *, dtype: D", _SOFTMAX_DTYPE),
+    form("input: T, dim: i = None, _stacklevel: i = 3, dtype=None", "oneflow.{}(input, dim)"),
 )
+
+
+def _native_dropout(a: SimpleNamespace) -> Expr:
+    raise refuse("dropout", "mask beside its result")
+
+
+op("aten:native_dropout", form("input: T, p: s, train=None", _native_dropout))
 
 
 def _dropout(a: SimpleNamespace) -> Expr:

@@ -22,6 +22,10 @@ op(
 op("einsum", form("equation: S, *operands: T", "oneflow.einsum(equation, *operands)"))
 op("aten:einsum", form("equation: S, operands: L, *, path=None", "oneflow.einsum(equation, *operands)"))
 op("tensordot", form("a: T, b: T, dims=2, out=None", "oneflow.tensordot(a, b, dims)"))
+# What OneFlow's own nn.LSTMCell and its kin call; there are no functions of theirs in oneflow.nn.functional.
+_CELL = "input: T, hx{}, w_ih: T, w_hh: T, b_ih: T = None, b_hh: T = None"
+op("lstm_cell", form(_CELL.format(": L"), "oneflow._C.lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh)"))
+op("gru_cell rnn_tanh_cell rnn_relu_cell", form(_CELL.format(": T"), "oneflow._C.{}(input, hx, w_ih, w_hh, b_ih, b_hh)"))
 op("linear", form("input: T, weight: T, bias: T = None", "oneflow.nn.functional.linear(input, weight, bias)"))
 op("cross", form("input: T, other: T, dim: i = None, *, out=None", "oneflow.cross(input, other, dim)"))
 op("linalg_cross", form("input: T, other: T, *, dim: i = -1, out=None", "oneflow.linalg.cross(input, other, dim)"))

@@ -2,10 +2,53 @@
 
 from __future__ import annotations
 
-from harness.backends.oneflow.translate.registry import form, op
+from types import SimpleNamespace
+
+from harness.backends.oneflow.translate.plan import Expr
+from harness.backends.oneflow.translate.registry import Adapt, form, op, refuse, said
 
 _F = "oneflow.nn.functional"
 _REDUCTION = "size_average=None, reduce=None, reduction: S = 'mean'"
+
+
+def _aten(template: str) -> Adapt:
+    """A template whose `how` is aten's number for the reduction, by name."""
+
+    def adapt(a: SimpleNamespace) -> Expr:
+        if a.reduction not in (0, 1, 2):
+            raise refuse(a.op, f"reduction={a.reduction!r}")
+        return said(template, {**vars(a), "how": ("none", "mean", "sum")[a.reduction]})
+
+    return adapt
+
+
+op("aten:mse_loss aten:l1_loss", form("input: T, target: T, reduction: i = 1", lambda a: _aten(f"{_F}.{a.op}(input, target, how)")(a)))
+op(
+    "aten:smooth_l1_loss",
+    form("input: T, target: T, reduction: i = 1, beta: s = 1.0", _aten(f"{_F}.smooth_l1_loss(input, target, beta, how)")),
+)
+op(
+    "aten:kl_div",
+    form("input: T, target: T, reduction: i = 1, *, log_target: b = False", _aten(f"{_F}.kl_div(input, target, log_target, how)")),
+)
+op(
+    "aten:cross_entropy_loss",
+    form(
+        "input: T, target: T, weight: T = None, reduction: i = 1, ignore_index: i = -100, label_smoothing: s = 0.0",
+        _aten(f"{_F}.cross_entropy(input, target, weight, ignore_index, how, label_smoothing)"),
+    ),
+)
+op(
+    "aten:binary_cross_entropy",
+    form("input: T, target: T, weight: T = None, reduction: i = 1", _aten(f"{_F}.binary_cross_entropy(input, target, weight, how)")),
+)
+op(
+    "aten:binary_cross_entropy_with_logits",
+    form(
+        "input: T, target: T, weight: T = None, pos_weight: T = None, reduction: i = 1",
+        _aten(f"{_F}.binary_cross_entropy_with_logits(input, target, weight, pos_weight, how)"),
+    ),
+)
 
 op("mse_loss l1_loss", form(f"input: T, target: T, {_REDUCTION}", f"{_F}.{{}}(input, target, reduction)"))
 op(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from harness.backends.oneflow.translate.plan import Expr
-from harness.backends.oneflow.translate.registry import call, form, op
+from harness.backends.oneflow.translate.plan import Expr, Operand
+from harness.backends.oneflow.translate.registry import call, form, op, refuse
+from harness.model.dtypes import is_float
 
 op(
     "abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp expm1 floor lgamma log log10 log1p log2 neg"
@@ -19,7 +20,22 @@ op(
     form("input: T, other: s, alpha: s", "oneflow.{}(input, other, alpha=alpha)"),  # aten.add.Scalar
 )
 op("mul floor_divide fmod atan2 maximum minimum logaddexp", form("input: T, other, *, out=None", "oneflow.{}(input, other)"))
-op("div", form("input: T, other, *, rounding_mode=None, out=None", "oneflow.div(input, other)"))
+
+
+def _div(a: SimpleNamespace) -> Expr:
+    if a.rounding_mode == "floor":
+        return call("oneflow.floor_divide", a.input, a.other)
+    if a.rounding_mode == "trunc":
+        operands = [item for item in (a.input, a.other) if isinstance(item, Operand)]
+        if not any(is_float(operand.dtype) for operand in operands):
+            raise refuse("div", "rounding_mode='trunc' of integers")  # its quotient of them is a float32, which is not exact
+        return call("oneflow.trunc", call("oneflow.div", a.input, a.other))
+    if a.rounding_mode is not None:
+        raise refuse("div", f"rounding_mode={a.rounding_mode!r}")
+    return call("oneflow.div", a.input, a.other)
+
+
+op("div", form("input: T, other, *, rounding_mode=None, out=None", _div))
 op(
     "pow",
     form("input: T, exponent, *, out=None", "oneflow.pow(input, exponent)"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from harness.backends.oneflow.translate.plan import Expr, Invocation
-from harness.backends.oneflow.translate.registry import call, form, op, refuse
+from harness.backends.oneflow.translate.registry import Adapt, call, form, op, refuse
 
 _F = "oneflow.nn.functional"
 
@@ -54,7 +54,10 @@ op("avg_pool2d avg_pool3d", form(f"{_AVG_POOL}, divisor_override: i = None", _av
 def _adaptive(a: SimpleNamespace) -> Expr:
     sizes = a.output_size if isinstance(a.output_size, tuple | list) else (a.output_size,)
     if any(size is None for size in sizes):
-        raise refuse(a.op, "output size of None")
+        # OneFlow takes numbers only; PyTorch's documentation says that None is the input's size.
+        dims = int(a.op[-2])
+        sizes = sizes * dims if len(sizes) == 1 else sizes
+        a.output_size = tuple(old if size is None else size for size, old in zip(sizes, a.input.shape[-dims:], strict=True))
     if "max" in a.op:
         return Invocation(f"{_F}.{a.op}", (a.input, a.output_size), {"return_indices": a.return_indices})
     return Invocation(f"{_F}.{a.op}", (a.input, a.output_size))
@@ -95,6 +98,33 @@ op(
         " recompute_scale_factor=recompute_scale_factor)",
     ),
 )
+
+
+def _upsample(mode: str) -> Adapt:
+    def adapt(a: SimpleNamespace) -> Expr:
+        if any(value is not None for key, value in vars(a).items() if key.startswith("scale")):
+            raise refuse(a.op, "size and scale at once")
+        how = {} if mode == "nearest" else {"align_corners": a.align_corners}
+        return call(f"{_F}.interpolate", a.input, size=tuple(a.output_size), mode=mode, **how)
+
+    return adapt
+
+
+for _mode, _dims, _scales in (
+    ("nearest", "1d", "scales=None"),
+    ("nearest", "2d", "scales_h=None, scales_w=None"),
+    ("nearest", "3d", "scales_d=None, scales_h=None, scales_w=None"),
+    ("linear", "1d", "scales=None"),
+    ("bilinear", "2d", "scales_h=None, scales_w=None"),
+    ("bicubic", "2d", "scales_h=None, scales_w=None"),
+    ("trilinear", "3d", "scales_d=None, scales_h=None, scales_w=None"),
+):
+    _corners = "" if _mode == "nearest" else ", align_corners: b"
+    op(
+        f"aten:upsample_{_mode}{_dims}",
+        form(f"input: T, output_size: I{_corners}, {_scales}", _upsample(_mode)),
+        form(f"input: T, output_size: I{_corners}, scale_factors=None", _upsample(_mode)),
+    )
 op(
     "grid_sample",
     form(

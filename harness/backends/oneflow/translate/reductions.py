@@ -11,7 +11,8 @@ from harness.backends.oneflow.translate.registry import call, form, op, refuse
 def _reduce(a: SimpleNamespace) -> Expr:
     dtype = getattr(a, "dtype", None)
     if dtype is not None and a.op in ("sum", "mean"):
-        raise refuse(a.op, f"dtype={dtype.name}")
+        # OneFlow takes no dtype here; PyTorch's documentation says that the input is cast to it first.
+        a.input, dtype = call(".to", a.input, dtype), None
     if a.dim is not None:
         return call(f"oneflow.{a.op}", a.input, a.dim, a.keepdim, dtype=dtype)
     if a.keepdim:

@@ -63,7 +63,8 @@ def form(signature: str, template: str | Adapt) -> Form:
 def op(names: str, *forms: Form) -> None:
     """Register an adapter under each canonical name in `names`; `{}` in its templates, and `op` in what functions get, is the name.
 
-    A name such as `method:where`, `aten:embedding` or `function:unfold` is for that spelling alone and wins over the bare one.
+    A name such as `method:where` or `aten:embedding` is for that spelling alone and wins over the bare one; so does one of aten's
+    own names, such as `aten:reflection_pad2d`, over the canonical one.
     """
     for name in names.split():
         if name in _ADAPTERS:
@@ -164,6 +165,11 @@ def _substitute(expr: Expr, bound: Mapping[str, Expr]) -> Expr:
                 args.append(_substitute(item, bound))
         return Invocation(expr.path, tuple(args), {key: _substitute(item, bound) for key, item in expr.kwargs.items()})
     return map_expr(expr, lambda leaf: bound[leaf.name] if isinstance(leaf, _Slot) else leaf)
+
+
+def said(template: str, values: Mapping[str, Expr]) -> Expr:
+    """A template with `values` for its names, for adapters that first work out what to say."""
+    return _substitute(_parse_template(template)[0], values)
 
 
 def call(path: str, *args: Expr, **kwargs: Expr) -> Invocation:
