@@ -10,7 +10,7 @@ from generators import ranges
 from generators.choices import Choices
 from generators.filling import EVERYWHERE, Filling, choose_filling
 from generators.ranges import BOOLEAN, Vals
-from generators.sizes import Size, broadcast, product, same_dims
+from generators.sizes import Size, broadcast, most, product, same_dims
 from generators.spec import OpSpec, Skip
 from generators.types import is_float, is_int, limits
 from harness.model.opnames import canonical_target
@@ -168,7 +168,7 @@ class Builder:
             return found[min(self.choices.below(len(found)), self.choices.below(len(found)))]
         for _ in range(3):
             drawn = dims() if dims else self.new_dims(low, min(high, MAX_RANK))
-            if low <= len(drawn) <= high and self.numel(drawn).high <= MAX_NUMEL:
+            if low <= len(drawn) <= high and most(drawn) <= MAX_NUMEL:
                 var = self.input(self.new_dtype(dtypes), drawn, domain=domain, strict=strict, distinct=distinct)
                 if where is None or where(var):
                     return var
@@ -219,7 +219,7 @@ class Builder:
             if same_shape:
                 return same_dims(var.dims, first.dims)
             joint = broadcast(first.dims, var.dims)
-            return joint is not None and (not into or same_dims(joint, first.dims)) and self.numel(joint).high <= MAX_NUMEL
+            return joint is not None and (not into or same_dims(joint, first.dims)) and most(joint) <= MAX_NUMEL
 
         return self.pick(
             dtypes,
@@ -258,7 +258,7 @@ class Builder:
 
         Raises Skip where there is nothing to point at.
         """
-        if limit.low == 0 and self.numel(dims).high > 0:
+        if limit.low == 0 and most(dims) > 0:
             raise Skip
         recipe = "permutation/1" if spread else "integers/1"
         low = tuple(-value if negative else 0 for value in limit.values)
@@ -281,7 +281,7 @@ class Builder:
         if self.lane == "special" and not strict:
             domain = EVERYWHERE
         if distinct:
-            count = self.numel(dims).high
+            count = most(dims)
             if dtype == "bool" or count > min(limits(dtype)[1], 2.0 ** (8 if dtype == "bfloat16" else 11)):
                 raise Skip
             filling: Filling | None = Filling("", "permutation/1", (0,), (max(count - 1, 0),))
@@ -414,7 +414,7 @@ class Builder:
         `peak` bounds the partial sums behind it. Raises Skip where it grows too large, where PyTorch would not define
         its values, or where it would round in the exact lane.
         """
-        if len(dims) > MAX_RANK or self.numel(dims).high > MAX_NUMEL:
+        if len(dims) > MAX_RANK or most(dims) > MAX_NUMEL:
             raise Skip
         settled = BOOLEAN if dtype == "bool" and vals is BOOLEAN else ranges.settle(dtype, vals, peak)
         if settled is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -34,14 +35,19 @@ class Profile:
 
     def text(self) -> str:
         """The canonical text, which `profile` reads back: the name, then only what differs from the named profile."""
-        base = PROFILES[self.name]
-        parts = [self.name]
-        for field in dataclasses.fields(self)[1:]:
-            value = getattr(self, field.name)
-            if value != getattr(base, field.name):
-                shown = "+".join(str(item) for item in value) if isinstance(value, tuple) else str(value)
-                parts.append(f"{field.name}={shown}")
-        return ",".join(parts)
+        return _text(self)
+
+
+@functools.lru_cache
+def _text(profile: Profile) -> str:
+    base = PROFILES[profile.name]
+    parts = [profile.name]
+    for field in dataclasses.fields(profile)[1:]:
+        value = getattr(profile, field.name)
+        if value != getattr(base, field.name):
+            shown = "+".join(str(item) for item in value) if isinstance(value, tuple) else str(value)
+            parts.append(f"{field.name}={shown}")
+    return ",".join(parts)
 
 
 PROFILES: dict[str, Profile] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -86,6 +87,11 @@ def product(sizes: Iterable[Size], one: Size) -> Size:
     for size in sizes:
         result = result * size
     return result
+
+
+def most(sizes: Iterable[Size]) -> int:
+    """The product of sizes in the binding where it is largest."""
+    return max(map(math.prod, zip(*[size.values for size in sizes], strict=True)), default=1)
 
 
 def same(left: Size, right: Size) -> bool:

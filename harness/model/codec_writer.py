@@ -116,11 +116,16 @@ class Writer:
                 return {checked_text(key): each(part, depth + 1) for key, part in item.items()}
 
             return mapping
+        if dataclasses.is_dataclass(kind):
+            return lambda item, depth: self.record(item, depth) if type(item) is kind else self.other(item, depth)
         return self.value if kind is Any or is_union(kind) else self.other
 
     def other(self, item: Any, depth: int) -> Any:
         """Whatever is neither a tuple, nor a mapping, nor one of several types."""
-        if item is None or isinstance(item, bool):
+        cls = type(item)
+        if cls is str:
+            return checked_text(item)
+        if item is None or cls is bool:
             return item
         if isinstance(item, enum.Enum):
             return item.value
