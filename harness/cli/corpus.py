@@ -215,6 +215,7 @@ def update_command(entries: tuple[str, ...], corpus: Path, imports: tuple[str, .
     session = Session.open(dict.fromkeys(entry.target for entry in found), case_seconds=20.0)
     stuck = False
     try:
+        session.versions()  # waits for every target, and leaves out those that cannot start
         runner = session.runner(0)
         evaluator = Evaluator(runner, want=("trace",))
         for entry in found:

@@ -206,7 +206,8 @@ def fuzz_command(
         folder.write_summary(json.dumps(tally.summary(), indent=2, sort_keys=True) + "\n")
         folder.close()
     with suppress(BrokenPipeError, SystemExit):
-        console.summary(next_commands=_next_commands(tally, folder.path, settings.command, imports))
+        again = _whole_command(settings.command, tally) if resume else settings.command
+        console.summary(next_commands=_next_commands(tally, folder.path, again, imports))
     return int(code)
 
 
@@ -242,23 +243,20 @@ def _default_output(seed: int) -> Path:
 
 def _command(seed: int) -> str:
     """The command line that repeats the run: what was typed, with the seed that was drawn."""
+    from harness.reporting.commands import without
+
     arguments = sys.argv[1:]
     if not any(argument == "--seed" or argument.startswith("--seed=") for argument in arguments):
         arguments = [*arguments, "--seed", str(seed)]
-    return "fxdiff " + shlex.join(_without(arguments, ("--output", "-o")))
+    return "fxdiff " + shlex.join(without(arguments, ("--output", "-o"), flags=("--resume",)))
 
 
-def _without(arguments: Sequence[str], names: tuple[str, ...]) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for argument in arguments:
-        if skip:
-            skip = False
-        elif argument in names:
-            skip = True
-        elif not any(argument.startswith(f"{name}=") for name in names) and argument != "--resume":
-            kept.append(argument)
-    return kept
+def _whole_command(command: str, tally: Tally) -> str:
+    """The command line that runs in one go the cases of a run that was gone on with, each time with other limits."""
+    from harness.reporting.commands import for_cases
+
+    first = tally.started.first_index if tally.started is not None else 0
+    return for_cases(command, first, max(tally.finished_cases, default=first))
 
 
 def _exit_code(reason: str, tally: Tally, fail_on: str) -> ExitCode:

@@ -59,6 +59,7 @@ def minimize_command(
     names = list(targets) if isinstance(found, Bare) else [spec_of(found.target).name]
     session = Session.open(names, required=() if isinstance(found, Bare) else names, case_seconds=case_timeout, memory_mb=memory_limit)
     try:
+        session.versions()  # waits for every target, and leaves out those that cannot start
         if isinstance(found, Bare):
             return _make_findings(session, found, output, budget, as_json=as_json)
         return _shrink(session, found, budget, as_json=as_json)

@@ -70,6 +70,7 @@ def replay_command(
     results: list[Replay] = []
     cases: list[tuple[Bare, CaseReplay]] = []
     try:
+        session.versions()  # waits for every target, and leaves out those that cannot start
         runner = session.runner(0)
         evaluator = Evaluator(runner, policy=policy_of(configuration()), want=("trace",))
         for entry in chosen:

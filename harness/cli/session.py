@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,8 @@ from harness.workers.settings import WorkerSettings
 
 ENTRY_POINTS = "fxdiff.targets"
 NO_PLUGINS = "FXDIFF_NO_PLUGINS"
+WARM_SECONDS = 90.0  # torch-mlir takes 3 s, 30 on a machine that is busy with other things
+TELL_SECONDS = 10.0  # how long a target may take to start before it is said that it is waited for
 
 
 class SlotRunner:
@@ -42,7 +45,14 @@ class SlotRunner:
         self._recent: dict[str, tuple[Job, ...]] = {}
 
     def run(self, job: Job, *, fresh: bool = False, patience: float = 1.0) -> Outcome:
-        """Run `job`; `fresh` takes a newly forked worker, `patience` multiplies every deadline."""
+        """Run `job`; `fresh` takes a newly forked worker, `patience` multiplies every deadline.
+
+        A job whose process somebody killed is run once more: no program does that to itself, so the death says nothing.
+        """
+        outcome = self._run(job, fresh=fresh, patience=patience)
+        return self._run(job, fresh=True, patience=patience) if _was_killed(outcome) else outcome
+
+    def _run(self, job: Job, *, fresh: bool, patience: float) -> Outcome:
         if fresh:
             with self._pool.fresh(job.target) as worker:
                 return worker.run(job, patience=patience)
@@ -59,6 +69,29 @@ class SlotRunner:
     def replay(self, jobs: Sequence[Job]) -> Outcome:
         """Run `jobs` one after another in one fresh worker; the outcome of the last one, or of the first death."""
         return self._pool.replay(jobs[0].target, jobs)[-1]
+
+
+@contextlib.contextmanager
+def _telling(spec: TargetSpec) -> Iterator[None]:
+    """Say on stderr whom everybody waits for, where that takes long: a library may hang in its import."""
+
+    def tell() -> None:
+        said = f"waiting for {spec.name} ({spec.entry}), whose libraries are being imported; after {WARM_SECONDS:.0f} s it is given up\n"
+        with contextlib.suppress(OSError):
+            sys.stderr.write(said)
+
+    timer = threading.Timer(TELL_SECONDS, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _was_killed(outcome: Outcome) -> bool:
+    """Whether a process ended by a signal that comes from outside, such as a person's or the kernel's when memory runs out."""
+    return outcome.status is Status.CRASH and outcome.death is not None and outcome.death.signal == "SIGKILL"
 
 
 @dataclass
@@ -105,7 +138,7 @@ class Session:
         if not present:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items()) or "only the reference was named"
             raise TargetUnavailable(f"no target can run here: {reasons}")
-        settings = WorkerSettings(case_seconds=case_seconds, memory_mb=memory_mb)
+        settings = WorkerSettings(case_seconds=case_seconds, memory_mb=memory_mb, warm_seconds=WARM_SECONDS)
         pool = WorkerPool((target(REFERENCE), *present), settings)
         if warm:
             pool.start()
@@ -120,11 +153,13 @@ class Session:
 
         Raises TargetUnavailable for the reference, for a required target, and where no target is left.
         """
-        found: dict[str, str] = dict(self.pool.versions(REFERENCE))
+        with _telling(target(REFERENCE)):
+            found: dict[str, str] = dict(self.pool.versions(REFERENCE))
         present = []
         for spec in self.targets:
             try:
-                found.update(self.pool.versions(spec.name))
+                with _telling(spec):
+                    found.update(self.pool.versions(spec.name))
                 present.append(spec)
             except (TargetUnavailable, WorkerError) as error:
                 if spec.name in self.required:

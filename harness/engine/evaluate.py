@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness.backends.protocol import TargetSpec
+from harness.errors import HarnessError
 from harness.localize import traces_of
 from harness.minimize.passes import Traces
 from harness.model.case import Case
-from harness.model.codec import case_id, to_wire
+from harness.model.codec import case_id, from_wire, to_wire
 from harness.model.outcome import Job, Outcome, Status, Witness
 from harness.model.values import Value
 from harness.model.verdict import Kind, Verdict, same_kind
@@ -22,6 +23,7 @@ REFERENCE = "eager"
 # Asked for only once a value is in dispute: together they cost as much as the run itself.
 _ARBITERS = ("twin", "spread")
 _VALUE_KINDS = (Kind.VALUE, Kind.SPECIAL)
+BATCH_PATIENCE = 3.0  # for what many cases may take together, some of them one by one
 _PASS_BY_PASS = "pipeline"  # there the stage is the guilty pass
 _ANY_STAGE = (*_VALUE_KINDS, Kind.DTYPE, Kind.SHAPE, Kind.STRUCTURE, Kind.MUTATION, Kind.WHOLE_ONLY)
 
@@ -110,7 +112,7 @@ class Evaluator:
 
     def judge(self, case: Case, reference: Outcome, observed: Outcome) -> tuple[Verdict, ...]:
         """The oracles' verdicts; where values are in dispute and rounding may explain it, the arbiters are heard first."""
-        if observed.status is Status.OK and not observed.nodes and not observed.calls and not observed.stories:
+        if observed.status is Status.OK and not (observed.nodes or observed.calls or observed.stories or observed.declared):
             return ()  # lockstep over nothing that computes
         verdicts = judge(case, reference, observed, policy=self.policy)
         if any(verdict.kind in _VALUE_KINDS for verdict in verdicts) and not _has_arbiters(reference):
@@ -130,8 +132,41 @@ class Evaluator:
         for target in targets:
             outcome = self.observe(case, target, reference, fresh=fresh, patience=patience)
             observed[target.name] = outcome
-            verdicts.extend(self.judge(case, reference, outcome))
+            try:
+                verdicts.extend(self.judge(case, reference, outcome))
+            except Exception as error:
+                said = f"what {target.name} ({target.entry}) answers cannot be judged: {type(error).__name__}: {error}"
+                raise HarnessError(said) from error
         return Evaluation(case, name, reference, observed, tuple(verdicts))
+
+    def evaluate_many(self, cases: Sequence[Case], targets: Sequence[TargetSpec]) -> list[Evaluation]:
+        """As `evaluate` each, where targets that take many cases at once are given those that eager takes together."""
+        found = [self.evaluate(case, [target for target in targets if target.batch == 1]) for case in cases]
+        for target in targets:
+            valid = [index for index, each in enumerate(found) if each.valid] if target.batch > 1 else []
+            for start in range(0, len(valid), target.batch):
+                chosen = valid[start : start + target.batch]
+                for index, outcome in zip(chosen, self._observe_many([found[index] for index in chosen], target), strict=True):
+                    each = found[index]
+                    verdicts = (*each.verdicts, *self.judge(each.case, each.reference, outcome))
+                    found[index] = dataclasses.replace(each, observed={**each.observed, target.name: outcome}, verdicts=verdicts)
+        return found
+
+    def _observe_many(self, evaluations: Sequence[Evaluation], target: TargetSpec) -> list[Outcome]:
+        """What a target does with many cases in one job, and with each by itself where that job does not end well."""
+        if len(evaluations) > 1:
+            first, *rest = (to_wire(each.case) for each in evaluations)
+            given = {**target.options, **self.options.get(target.name, {})}
+            job = Job(first, target.name, options=given, more=tuple(rest))
+            whole = self.runner.run(job, patience=BATCH_PATIENCE * target.patience)
+            if whole.death is None and len(whole.more) == len(rest):
+                shared = {
+                    "seconds": {stage: spent / len(evaluations) for stage, spent in whole.seconds.items()},
+                    "versions": whole.versions,
+                }
+                outcomes = [dataclasses.replace(whole, more=()), *(from_wire(Outcome, each) for each in whole.more)]
+                return [dataclasses.replace(each, **shared) for each in outcomes]  # type: ignore[arg-type]
+        return [self.observe(each.case, target, each.reference) for each in evaluations]
 
     def evidence(
         self,

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from harness.model.story import FixpointStory
 from harness.model.values import Tensor, Value
 
+TARGETS_FAULT = "a fault of the target"  # how a harness_error begins that a target of somebody else's brought about
+
 
 class Status(str, enum.Enum):
     """How a run ended; the closed set that everything else decides by."""
@@ -115,7 +117,8 @@ class Outcome:
     """The evidence of one run of one Case on one Target.
 
     `stage` is the last stage entered and `node` the node at work there, if known. `seconds` is CPU time by stage. A
-    backend says `spent` where this run has broken the process for the next one; the worker is then replaced.
+    backend says `spent` where this run has broken the process for the next one; the worker is then replaced. `more` holds
+    the outcomes of a job's further cases, each as a message of its own.
     """
 
     target: str
@@ -136,6 +139,7 @@ class Outcome:
     artifacts: Mapping[str, str] = field(default_factory=dict)  # text worth saving: IR snapshots, pipelines, tracebacks
     stories: tuple[FixpointStory, ...] = ()  # of targets that follow a pipeline pass by pass
     spent: bool = False
+    more: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,8 @@ class Job:
     """What a worker is asked to do: run `case` as `target`.
 
     `want` names extra evidence (`trace`, `twin`, `spread`, `fake`, `ir`); `reference` carries the reference's witnesses
-    to lockstep targets; `options` come from the target's text and the settings.
+    to lockstep targets; `options` come from the target's text and the settings. `more` holds further cases for targets that
+    take several at once.
     """
 
     case_bytes: bytes
@@ -151,3 +156,4 @@ class Job:
     want: tuple[str, ...] = ()
     reference: bytes = b""
     options: Mapping[str, Value] = field(default_factory=dict)
+    more: tuple[bytes, ...] = ()

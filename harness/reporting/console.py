@@ -13,7 +13,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from harness import events
+from harness.model.outcome import TARGETS_FAULT
 from harness.model.verdict import Severity
+from harness.reporting.commands import for_cases
 from harness.reporting.tally import Tally
 
 PLAIN_EVERY = 30.0
@@ -27,6 +29,10 @@ _MEANINGS = {
     Severity.SPECIAL_VALUE: "wrong on special values",
     Severity.REFUSAL: "refusal",
 }
+
+
+def _how_many(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 class ConsoleReporter:
@@ -49,7 +55,9 @@ class ConsoleReporter:
             case events.FindingSaved():
                 self._finding(event)
             case events.HarnessFault() if self._verbosity >= 0:
-                self._note(f"[magenta]fault in fxdiff[/] case {event.index} on {event.target}: {escape(event.message)}")
+                whose = "target" if TARGETS_FAULT in event.message else "fxdiff"
+                on = f" on {escape(event.target)}" if event.target else ""
+                self._note(f"[magenta]fault in {whose}[/], case {event.index}{on}: {escape(event.message)}")
                 if self._verbosity > 0 and event.traceback:
                     self._note(escape(event.traceback))
             case events.Disagreement() if self._verbosity > 0:
@@ -135,13 +143,15 @@ class ConsoleReporter:
         reason = finished.reason if finished else "cut short"
         seconds = tally.seconds if finished else time.monotonic() - self._begun
         out.print(
-            f"[bold]{tally.cases} cases[/] ({tally.valid} valid), {tally.executions} executions in {seconds:.0f} s; ended because {reason}",
+            f"[bold]{_how_many(tally.cases, 'case')}[/] ({tally.valid} valid), {_how_many(tally.executions, 'execution')} in "
+            f"{seconds:.0f} s; ended because {reason}",
             highlight=False,
             soft_wrap=True,
         )
         self._findings_table()
         if tally.known:
-            out.print(f"{tally.known_hits} more disagreements, explained by bugs that are known or stand above:", highlight=False)
+            hits = _how_many(tally.known_hits, "more disagreement")
+            out.print(f"{hits}, explained by bugs that are known or stand above:", highlight=False, soft_wrap=True)
             ranked = sorted(tally.known.items(), key=lambda item: -sum(item[1].values()))
             for signature, counts in ranked[: 10 if self._verbosity < 1 else None]:
                 link = tally.links.get(signature, "")
@@ -153,9 +163,12 @@ class ConsoleReporter:
         self._refusals()
         if tally.discarded:
             for dropped, count in tally.discarded.most_common(5):
-                out.print(f"dropped {count}: {escape(dropped)}", highlight=False, soft_wrap=True)
-        if tally.faults:
-            out.print(f"[magenta]{len(tally.faults)} faults in fxdiff itself[/]; see events.ndjson", highlight=False)
+                out.print(f"{_how_many(count, 'disagreement')} dropped: {escape(dropped)}", highlight=False, soft_wrap=True)
+                self._where_dropped(tally.examples[dropped])
+        ours = len(tally.faults) - tally.targets_faults
+        for count, whose in ((ours, "fxdiff itself"), (tally.targets_faults, "targets of others")):
+            if count:
+                out.print(f"[magenta]{_how_many(count, 'fault')} in {whose}[/]; see events.ndjson", highlight=False, soft_wrap=True)
         for text, count in tally.rejected.most_common(3):
             out.print(f"rejected by eager {count}: {escape(text[:110])}", highlight=False, soft_wrap=True)
         if tally.cpu:
@@ -164,6 +177,14 @@ class ConsoleReporter:
             out.print(f"CPU seconds: {total:.0f} ({parts})", highlight=False, soft_wrap=True)
         for command in next_commands:
             out.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
+
+    def _where_dropped(self, event: events.Discarded) -> None:
+        """Which case it was, and how to see it again."""
+        started = self._tally.started
+        if started is None:
+            return
+        again = for_cases(started.command, event.index, event.index)
+        self._out.print(f"  {event.kind} on {escape(event.target)}: {escape(again)} -v", highlight=False, soft_wrap=True)
 
     def _findings_table(self) -> None:
         found = self._tally.new_findings
@@ -217,4 +238,4 @@ class ConsoleReporter:
         for target in sorted({*refused, *ran}):
             worst = ", ".join(f"{name} {count}" for name, count in refused.get(target, Counter()).most_common(6))
             tail = f"; refused most: {worst}" if worst else ""
-            self._out.print(f"{target}: {len(ran.get(target, ()))} operators ran{tail}", highlight=False, soft_wrap=True)
+            self._out.print(f"{target}: {_how_many(len(ran.get(target, ())), 'operator')} ran{tail}", highlight=False, soft_wrap=True)

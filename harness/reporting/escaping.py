@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -14,6 +14,9 @@ from harness.printable import PrintableStream, printable
 
 class EscapingConsole(Console):
     """A rich console that escapes every text it renders, and so writes past the escaping of sys.stdout and sys.stderr."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"emoji": False, **options})  # `:a:` in the name of a target is no picture
 
     @property
     def file(self) -> IO[str]:

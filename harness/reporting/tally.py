@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import events
+from harness.model.outcome import TARGETS_FAULT
 from harness.model.verdict import Severity
 
 SUMMARY_VERSION = 1
@@ -34,6 +35,7 @@ class Tally:
     known: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     links: dict[str, str] = field(default_factory=dict)
     discarded: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, events.Discarded] = field(default_factory=dict)  # the first that was discarded, by reason
     faults: list[events.HarnessFault] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -68,6 +70,7 @@ class Tally:
                 self._open[event.index] -= 1
             case events.Discarded():
                 self.discarded[event.reason] += 1
+                self.examples.setdefault(event.reason, event)
                 self._open[event.index] -= not event.reason.startswith(events.NOT_INVESTIGATED)
             case events.HarnessFault():
                 self.faults.append(event)
@@ -76,6 +79,16 @@ class Tally:
                 self.finished = event
                 self.seconds += event.seconds
                 self.cpu.update(event.cpu)
+
+    @property
+    def targets_faults(self) -> int:
+        """How many faults are those of targets of somebody else's."""
+        return sum(TARGETS_FAULT in fault.message for fault in self.faults)
+
+    @property
+    def finished_cases(self) -> frozenset[int]:
+        """The numbers of the cases that ran."""
+        return frozenset(self._finished)
 
     @property
     def settled(self) -> frozenset[int]:
@@ -191,7 +204,11 @@ class Tally:
                 for signature, counts in sorted(self.known.items())
             ],
             "discarded": dict(self.discarded),
-            "harness_faults": len(self.faults),
+            "discarded_first": {
+                reason: {"case_index": event.index, "target": event.target, "kind": event.kind} for reason, event in self.examples.items()
+            },
+            "harness_faults": len(self.faults) - self.targets_faults,
+            "target_faults": self.targets_faults,
             "rejected": dict(self.rejected.most_common(20)),
             "support": [
                 {"target": target, "operator": operator, "dtype": dtype, **dict(sorted(counts.items()))}

@@ -135,7 +135,9 @@ class ZygoteHandle:
         with self._changed:
             if not self._changed.wait_for(lambda: self.ready or self.dead, timeout):
                 self._kill()
-                raise ZygoteDied(f"zygote {self.name} was not warm after {timeout:g} s\n{self._output.tail()}".rstrip())
+                names = ", ".join(self._config["targets"])
+                said = f"zygote {self.name} was not warm after {timeout:g} s: the import of its libraries, or warm(), hangs ({names})"
+                raise ZygoteDied(f"{said}\n{self._output.tail()}".rstrip())
             if self.dead:
                 raise self._reason()
 

@@ -16,15 +16,16 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
+from typing import cast
 
 import msgspec
 
-from harness.backends.protocol import Backend
+from harness.backends.protocol import Backend, BatchBackend
 from harness.errors import Rejected, Unsupported
 from harness.model.case import Call, Case
 from harness.model.codec import from_wire, to_wire
 from harness.model.fill import Fill, Literal
-from harness.model.outcome import CallResult, Declared, Diagnostic, Job, NodeResult, NodeTrace, Outcome, Status, Witness
+from harness.model.outcome import TARGETS_FAULT, CallResult, Declared, Diagnostic, Job, NodeResult, NodeTrace, Outcome, Status, Witness
 from harness.model.program import ModuleRecipe, Node, Program, TensorSpec
 from harness.model.symbols import Sym, Symbol
 from harness.model.values import Ref, Tensor
@@ -82,7 +83,7 @@ def serve(backend: Backend, target: str, sock: socket.socket, page_fd: int, limi
     _limit_memory(limits)
     while (message := receive(sock, limit=limits.message_mb * MEGABYTE)) is not None:
         outcome = answer(backend, target, message, progress, versions)
-        payload = _encoded(outcome, limits)
+        payload = _encoded(outcome, limits, backend)
         _flush()
         sock.sendall(frame(payload))
 
@@ -100,7 +101,7 @@ def answer(backend: Backend, target: str, message: bytes, progress: PageProgress
     except MemoryError as error:
         outcome = Outcome(target, Status.OOM, message=f"MemoryError: {error}")
     except BaseException as error:  # also SystemExit and KeyboardInterrupt: no job may end the worker unreported
-        outcome = _not_understood(target, error)
+        outcome = _not_understood(target, error, backend)
     seconds = {**outcome.seconds, **progress.finish()}
     seconds["total"] = time.process_time() - started
     return dataclasses.replace(
@@ -137,26 +138,39 @@ def _run(backend: Backend, message: bytes, progress: PageProgress) -> Outcome:
     progress.stage(DECODE_STAGE)
     job = from_wire(Job, message)
     case = from_wire(Case, job.case_bytes)
+    further = [from_wire(Case, each) for each in job.more]
     progress.stage("")
-    outcome = backend.run(case, job, progress)
+    outcome = _run_many(cast(BatchBackend, backend), [case, *further], job, progress) if further else backend.run(case, job, progress)
     if not isinstance(outcome, Outcome):
         raise TypeError(f"{type(backend).__name__}.run returned {type(outcome).__name__} where an Outcome is needed")
     return outcome
 
 
-def _not_understood(target: str, error: BaseException) -> Outcome:
+def _run_many(backend: BatchBackend, cases: list[Case], job: Job, progress: PageProgress) -> Outcome:
+    """The first case's outcome with those of the others inside."""
+    first, *rest = backend.run_many(cases, job, progress)
+    if len(rest) != len(job.more):
+        raise TypeError(f"{type(backend).__name__}.run_many returned {1 + len(rest)} outcomes for {len(cases)} cases")
+    return dataclasses.replace(first, more=tuple(map(to_wire, rest)))
+
+
+def _not_understood(target: str, error: BaseException, backend: Backend) -> Outcome:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return Outcome(target, Status.HARNESS_ERROR, message=f"{type(error).__name__}: {error}", artifacts={"traceback": text})
+    said = f"{type(error).__name__}: {error}"
+    cls = type(backend)
+    if not cls.__module__.startswith("harness."):  # a target of somebody else's
+        said = f"{TARGETS_FAULT} {target} ({cls.__module__}:{cls.__qualname__}): {said}"
+    return Outcome(target, Status.HARNESS_ERROR, message=said, artifacts={"traceback": text})
 
 
-def _encoded(outcome: Outcome, limits: Limits) -> bytes:
+def _encoded(outcome: Outcome, limits: Limits, backend: Backend) -> bytes:
     bare = Outcome(outcome.target, Status.INCONCLUSIVE, stage=outcome.stage, seconds=outcome.seconds, versions=outcome.versions)
     try:
         payload = to_wire(outcome)
     except MemoryError:
         return to_wire(dataclasses.replace(bare, status=Status.OOM, message="MemoryError while the outcome was encoded"))
     except Exception as error:
-        failed = _not_understood(outcome.target, error)
+        failed = _not_understood(outcome.target, error, backend)
         return to_wire(dataclasses.replace(bare, status=failed.status, message=failed.message, artifacts=failed.artifacts))
     if len(payload) > limits.message_mb * MEGABYTE:
         text = f"the outcome takes {len(payload) / MEGABYTE:.1f} MB; at most {limits.message_mb} MB are sent"

@@ -247,6 +247,7 @@ def test_a_killed_run_is_gone_on_with_and_loses_nothing(found: Ran, tmp_path: Pa
     assert {each["signature"] for each in summary["findings"]} == {each["signature"] for each in found.summary["findings"]}
     assert len({each["signature"] for each in summary["findings"]}) == len(summary["findings"])
     assert "-t wrong:value" in resumed.out.split("repeat:")[1]
+    assert resumed.out.rstrip().endswith("--cases 0..7"), "one command for all of it"
     before = Ran(-9, "", "", folder)
     told = len(before.events)
     done = fuzz(folder, "--resume", "--max-cases", "8")

@@ -3,18 +3,17 @@ from __future__ import annotations
 import dataclasses
 import io
 
-from rich.console import Console
-
 from harness import events
 from harness.reporting.console import ConsoleReporter
+from harness.reporting.escaping import EscapingConsole
 from harness.reporting.tally import Tally
-from tests.reporting.telling import RUN, STARTED, disagreement, finished, found
+from tests.reporting.telling import RUN, STARTED, disagreement, dropped, finished, found
 
 
 def shown(*told: events.Event, verbosity: int = 0, terminal: bool = False, width: int = 100) -> tuple[str, str]:
     """What went to stdout and to stderr."""
     out, err = io.StringIO(), io.StringIO()
-    consoles = [Console(file=file, force_terminal=terminal, width=width) for file in (out, err)]
+    consoles = [EscapingConsole(file=file, force_terminal=terminal, width=width) for file in (out, err)]
     tally = Tally()
     reporter = ConsoleReporter(tally, out=consoles[0], err=consoles[1], verbosity=verbosity)
     for event in told:
@@ -42,9 +41,14 @@ def test_the_summary_accounts_for_everything() -> None:
     out = shown(*RUN)[0]
     for said in ("4 cases", "3 valid", "9 executions", "ended because every case asked for was run", "1 new finding:", "t-sin-value-1"):
         assert said in out
-    assert "1 more disagreements, explained by bugs that are known or stand above" in out and "https://example.org/1" in out
-    assert "1 faults in fxdiff itself" in out and "rejected by eager 1: sin_1: no kernel" in out
+    assert "1 more disagreement, explained by bugs that are known or stand above" in out and "https://example.org/1" in out
+    assert "1 fault in fxdiff itself" in out and "rejected by eager 1: sin_1: no kernel" in out
     assert "CPU seconds: 4 (t:a 3, engine 1)" in out and "repeat: fxdiff fuzz --seed 7" in out
+
+
+def test_what_was_dropped_is_told_with_its_case_and_a_command() -> None:
+    out = shown(STARTED, finished(4), disagreement(4), dropped(4, "did not come back"), finished(5), dropped(5, "did not come back"))[0]
+    assert "2 disagreements dropped: did not come back\n  value on t:a: fxdiff fuzz --seed 7 --cases 4 -v\n" in out
 
 
 def test_square_brackets_in_messages_are_no_markup() -> None:
