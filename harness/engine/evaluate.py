@@ -10,6 +10,7 @@ from typing import Protocol
 from harness.backends.protocol import TargetSpec
 from harness.errors import HarnessError
 from harness.localize import traces_of
+from harness.minimize.edits import extract
 from harness.minimize.passes import Traces
 from harness.model.case import Case
 from harness.model.codec import case_id, from_wire, to_wire
@@ -119,7 +120,26 @@ class Evaluator:
             heard = self.reference(case, extra=_ARBITERS)
             if heard.status is Status.OK:
                 verdicts = judge(case, heard, observed, policy=self.policy)
+                if observed.nodes:
+                    verdicts = tuple(verdict for verdict in verdicts if not self._is_rounding(case, heard, observed, verdict))
         return verdicts
+
+    def _is_rounding(self, case: Case, reference: Outcome, observed: Outcome, verdict: Verdict) -> bool:
+        """Whether the value of a node inside a program is right by the node's own arbiters, heard on that node alone.
+
+        The program's twin speaks of its outputs only; what a node gives for its very inputs is told by the node by itself.
+        """
+        if verdict.kind not in _VALUE_KINDS or verdict.node is None or len(case.program.operators) < 2:
+            return False
+        alone = extract(case, [verdict.node], traces_of(reference))
+        if alone is None:
+            return False
+        heard = self.reference(alone, extra=_ARBITERS)
+        if heard.status is not Status.OK or not _has_arbiters(heard):
+            return False
+        results = tuple(result for result in observed.nodes if result.name == verdict.node)
+        again = judge(alone, heard, dataclasses.replace(observed, nodes=results, calls=()), policy=self.policy)
+        return not any(other.kind in _VALUE_KINDS and other.path == verdict.path for other in again)
 
     def evaluate(self, case: Case, targets: Sequence[TargetSpec], *, fresh: bool = False, patience: float = 1.0) -> Evaluation:
         """Run the case on the reference and, where eager takes it, on every target."""
