@@ -17,7 +17,7 @@ transpose_ t_ neg_ abs_ exp_ sqrt_ sigmoid_ tanh_ relu6_ leaky_relu_ elu_ hardta
 threshold_ round_ ceil_ trunc_ reciprocal_ rsqrt_ square_ cos_ log_ pow_ floor_divide_ remainder_ fmod_ lerp_ logical_and_
 logical_or_ logical_xor_ logical_not_ bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_not_ eq_ ne_ lt_ le_ gt_ ge_ tril_ cumsum_
 cumprod_ masked_scatter_ index_copy_ index_put_ char short cfloat
-deg2rad rad2deg sgn embedding_bag i0 special_entr special_ndtr
+fractional_max_pool2d fractional_max_pool3d deg2rad rad2deg sgn embedding_bag i0 special_entr special_ndtr
 native_layer_norm native_batch_norm native_group_norm scalar_tensor addmm_ baddbmm_ dropout_
 """
 ABSENT = frozenset(_NAMES.split())
