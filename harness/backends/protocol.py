@@ -206,6 +206,24 @@ register(
         },
     )
 )
+register(
+    replace(
+        _ONEFLOW_MODULE,
+        name="oneflow:fx",
+        entry="harness.backends.oneflow.targets:FxBackend",
+        zygote="oneflow",
+        summary="whole programs in OneFlow, traced by onefx and run from the code that it generates",
+    )
+)
+register(
+    replace(
+        _ONEFLOW_MODULE,
+        name="oneflow:fused",
+        entry="harness.backends.oneflow.targets:FusedBackend",
+        zygote="oneflow",
+        summary="the same with batch norms folded into convolutions; programs without them are refused",
+    )
+)
 _LOWERINGS = {"linalg": "linalg-on-tensors", "tosa": "TOSA", "stablehlo": "StableHLO"}
 _TORCH_MLIR = TargetSpec(
     "",

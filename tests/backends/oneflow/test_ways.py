@@ -21,12 +21,12 @@ from tests.backends.oneflow.running import needs_oneflow, reference
 
 pytestmark = needs_oneflow
 F32 = TensorSpec("float32", (2, 3))
-WAYS = ("oneflow:graph", "oneflow:graph-mlir")
+WAYS = ("oneflow:graph", "oneflow:graph-mlir", "oneflow:fx")
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with WorkerPool([target(name) for name in WAYS]) as pool:
+    with WorkerPool([target(name) for name in (*WAYS, "oneflow:fused")]) as pool:
         yield pool
 
 
@@ -100,11 +100,15 @@ def test_sizes_are_those_of_each_call_and_types_are_declared_for_each(pool: Work
     case = Case(base.program, calls, (Symbol("s0", 1, 8),))
     eager, outcome = both(pool, way, case)
     assert outcome.calls == eager.calls
-    assert outcome.declared == (
-        Declared("nn.Graph", "[0]", "float32", (3,), 0, own=True),
-        Declared("nn.Graph", "[1][0]", "float64", (3,), 0, own=True),
-        Declared("nn.Graph", "[0]", "float32", (12,), 1, own=True),
-        Declared("nn.Graph", "[1][0]", "float64", (12,), 1, own=True),
+    assert (
+        outcome.declared == ()
+        if way == "oneflow:fx"
+        else (
+            Declared("nn.Graph", "[0]", "float32", (3,), 0, own=True),
+            Declared("nn.Graph", "[1][0]", "float64", (3,), 0, own=True),
+            Declared("nn.Graph", "[0]", "float32", (12,), 1, own=True),
+            Declared("nn.Graph", "[1][0]", "float64", (12,), 1, own=True),
+        )
     )
     assert judge(case, eager, outcome) == ()
 
@@ -170,6 +174,51 @@ def test_a_switch_that_does_not_exist_is_named(pool: WorkerPool) -> None:
     assert "OneFlow has no MLIR passes magic" in outcome.message
     with pytest.raises(FxdiffError):
         target("oneflow:graph-mlir?pass=cse")
+
+
+def test_what_was_traced_is_shown(pool: WorkerPool) -> None:
+    case = case_of(call("a", "torch.relu", Ref("x0")), call("b", "operator.add", Ref("a"), 1), output=[Ref("b")])
+    _, outcome = both(pool, "oneflow:fx", case)
+    traced = outcome.artifacts["traced.py"]
+    assert "relu = oneflow.relu(x0, False)" in traced
+    assert "add = relu + 1" in traced
+
+
+def test_writing_by_an_operator_cannot_be_traced(pool: WorkerPool) -> None:
+    case = case_of(call("y", "torch.abs", Ref("x0")), call("a", "operator.iadd", Ref("y"), 1), output=Ref("a"))
+    _, outcome = both(pool, "oneflow:fx", case)
+    assert (outcome.status, outcome.stage) == (Status.UNSUPPORTED, "trace")
+    assert "cannot record that a writes" in outcome.message
+
+
+def conv_bn(*users: Node) -> Case:
+    """A convolution and the batch norm behind it in eval mode, and who else reads the convolution."""
+    state = {name: TensorSpec("float32", (4,)) for name in ("weight", "bias", "running_mean", "running_var")}
+    norm = ModuleRecipe("torch.nn.BatchNorm2d", (4,), state=state)
+    filled = {f"bn.{name}": Fill("integers/1", seed, 1, 4) for seed, name in enumerate(state)}
+    return case_of(
+        Node("c", "call_module", "conv", (Ref("x0"),)),
+        Node("n", "call_module", "bn", (Ref("c"),)),
+        *users,
+        output=(Ref("n"), *(Ref(node.name) for node in users)),
+        specs={"x0": TensorSpec("float32", (2, 3, 5, 5))},
+        modules={"conv": CONV, "bn": norm},
+        state={"conv.weight": Fill("exact/1", 7), "conv.bias": Fill("exact/1", 8), **filled},
+    )
+
+
+def test_a_batch_norm_is_folded_into_its_convolution(pool: WorkerPool) -> None:
+    case = conv_bn()
+    eager, outcome = both(pool, "oneflow:fused", case)
+    assert outcome.status is Status.OK, outcome.message
+    assert "self.bn" not in outcome.artifacts["fused.py"]
+    assert judge(case, eager, outcome) == ()
+
+
+def test_a_convolution_that_others_read_is_left_alone(pool: WorkerPool) -> None:
+    _, outcome = both(pool, "oneflow:fused", conv_bn(call("r", "torch.relu", Ref("c"))))
+    assert (outcome.status, outcome.stage) == (Status.UNSUPPORTED, "fuse")
+    assert "there is nothing to fuse" in outcome.message
 
 
 def test_gradients_are_refused(pool: WorkerPool) -> None:
