@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.backends.protocol import TargetSpec
+from harness.engine.bindings import with_second_binding
 from harness.engine.campaign import Keeper, Saved
 from harness.engine.evaluate import REFERENCE, Evaluation, Evaluator
 from harness.engine.investigate import Dropped, Explained, Finding, Investigator
@@ -134,7 +135,8 @@ class Checker:
         """Run every case on every target; a target without the case's mode gets its forward pass."""
         rejected = ""
         collected = {spec.name: _Collected() for spec in self._targets}
-        for graph, case in enumerate(cases):
+        for graph, captured in enumerate(cases):
+            case = self._twice(captured)
             for variant, specs in _variants(case, self._targets):
                 self._tell(f"{name}: graph {graph + 1} of {len(cases)} on {', '.join(spec.name for spec in specs)}")
                 # Fresh workers: what an earlier module broke in its process must not look like this one's fault.
@@ -152,6 +154,11 @@ class Checker:
                 self._collect(evaluation, specs, graph, collected, forward_only=variant is not case)
         results = tuple(found.result(target) for target, found in collected.items() if target != REFERENCE or found.disputes)
         return Checked(name, how, len(cases), results, rejected)
+
+    def _twice(self, case: Case) -> Case:
+        """The case with a second size where it is dynamic and eager takes that one too; else as it is."""
+        twice = with_second_binding(case)
+        return twice if twice is not None and self._evaluator.reference(twice, fresh=True).status is Status.OK else case
 
     def _collect(
         self, evaluation: Evaluation, specs: Sequence[TargetSpec], graph: int, collected: dict[str, _Collected], *, forward_only: bool

@@ -149,11 +149,18 @@ class Evaluator:
             return Evaluation(case, name, reference)
         verdicts = list(judge_reference(case, reference, policy=self.policy))
         observed: dict[str, Outcome] = {}
+        forward: tuple[Case, Outcome] | None = None
         for target in targets:
-            outcome = self.observe(case, target, reference, fresh=fresh, patience=patience)
+            given, expected = case, reference
+            if case.mode not in target.modes:
+                forward = forward or (as_honoured(case, target), self.reference(as_honoured(case, target), fresh=fresh))
+                given, expected = forward
+                if expected.status is not Status.OK:
+                    continue
+            outcome = self.observe(given, target, expected, fresh=fresh, patience=patience)
             observed[target.name] = outcome
             try:
-                verdicts.extend(self.judge(case, reference, outcome))
+                verdicts.extend(self.judge(given, expected, outcome))
             except Exception as error:
                 said = f"what {target.name} ({target.entry}) answers cannot be judged: {type(error).__name__}: {error}"
                 raise HarnessError(said) from error
@@ -202,6 +209,7 @@ class Evaluator:
 
         Never locked to a message: the same kind, and for failures the same stage.
         """
+        case = as_honoured(case, target)
         reference = self.reference(case, fresh=fresh)
         if reference.status is not Status.OK:
             return None
@@ -215,6 +223,11 @@ class Evaluator:
             if same_kind(found.kind, verdict.kind) and (found.stage == verdict.stage or anywhere):
                 return Evidence(case, reference, observed, found)
         return None
+
+
+def as_honoured(case: Case, target: TargetSpec) -> Case:
+    """The case as a target takes it: its forward pass alone where the target has no such mode."""
+    return case if case.mode in target.modes else dataclasses.replace(case, mode="fwd")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from harness.backends.protocol import target
 from harness.cli.session import SlotRunner
-from harness.engine.evaluate import Evaluator
+from harness.engine.evaluate import Evaluator, as_honoured
 from harness.errors import HarnessError
 from harness.model.case import Call, Case
 from harness.model.fill import Literal
@@ -43,9 +44,23 @@ def test_a_node_inside_a_program_is_judged_by_its_own_twin(pool: WorkerPool, giv
     assert [verdict.node for verdict in verdicts] == (["gelu_1"] if wrong else [])
 
 
-def test_an_answer_that_fits_no_case_names_the_target(pool: WorkerPool) -> None:
-    from harness.backends.protocol import target
+def test_a_target_without_a_mode_is_given_the_forward_pass(pool: WorkerPool) -> None:
+    """As `fxdiff check` has it; what is found is looked into in that pass, too."""
+    evaluator = Evaluator(SlotRunner(pool, 0))
+    case = dataclasses.replace(case_of("torch.sin"), mode="grad")
+    spec = target("wrong:value")
+    assert spec.modes == ("fwd",)
+    evaluation = evaluator.evaluate(case, [spec])
+    (verdict,) = evaluation.of(spec.name)
+    assert len(evaluation.observed[spec.name].calls) == 1
+    evidence = evaluator.evidence(case, spec, verdict)
+    assert evidence is not None
+    assert evidence.case.mode == "fwd"
+    both = dataclasses.replace(spec, modes=("fwd", "grad"))
+    assert as_honoured(case, both) is case
 
+
+def test_an_answer_that_fits_no_case_names_the_target(pool: WorkerPool) -> None:
     evaluator = Evaluator(SlotRunner(pool, 0))
     spec = target("wrong:nothing")
     evaluator.observe = lambda *given, **more: Outcome(spec.name, Status.OK, "run", calls=())  # type: ignore[method-assign]
