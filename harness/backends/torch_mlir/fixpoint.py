@@ -6,10 +6,10 @@ that imports to the same IR, cost next to nothing.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -180,9 +180,7 @@ class _Story:
                 ending = Ending.CYCLE
                 self._blame(Fault.CYCLE, f"iteration {iteration} ends with the IR of iteration {seen[current.digest]}", begun)
             seen[current.digest] = iteration
-            self._settle(begun, current, iteration)
-            if any(fault.kind is Fault.GROWTH for step in self.steps for fault in step.faults):
-                ending = Ending.FAULT
+            self._settle(current, iteration)
         if ending is Ending.BOUND:
             self._blame(Fault.NO_CONVERGENCE, f"still changing in iteration {iteration}", begun)
         return self._told(ending, iteration, current)
@@ -229,7 +227,7 @@ class _Story:
             added, removed = _difference(before.text, after.text)
             step = replace(step, added=added, removed=removed)
         step = replace(step, faults=tuple(faults))
-        if after is None or after.broken:
+        if after is None or after.broken or any(fault.kind is Fault.GROWTH for fault in faults):
             self.steps.append(step)
             self.message = "\n".join(diagnostics) or (str(ran.failure) if ran.failure is not None else "")
             return None
@@ -295,7 +293,7 @@ class _Story:
             self.results.append(answers)
         return self.results.index(answers)
 
-    def _settle(self, begun: _Snapshot, current: _Snapshot, iteration: int) -> None:
+    def _settle(self, current: _Snapshot, iteration: int) -> None:
         """Hold the types at the end of an iteration against those of the import, which FakeTensor gave, and of the one before."""
         now = result_claims(current.types)
         for earlier in (self.settled[0], self.settled[-1]):
@@ -303,12 +301,12 @@ class _Story:
                 problem = worse(old, now.get(place)) if place in now else None
                 if problem is not None:
                     kind, text = problem
-                    self._blame_type(kind, f"{place}: {text} after iteration {iteration}", place, old, begun)
+                    self._blame_type(kind, f"{place}: {text} after iteration {iteration}", place, old)
                     self.settled.append(now)
                     return
         self.settled.append(now)
 
-    def _blame_type(self, kind: Fault, text: str, place: str, old: Claim | None, begun: _Snapshot) -> None:
+    def _blame_type(self, kind: Fault, text: str, place: str, old: Claim | None) -> None:
         """Put a fault on the first pass of this iteration after which the type was worse and stayed so."""
         iteration = self.steps[-1].iteration
         guilty = len(self.steps) - 1
@@ -321,8 +319,10 @@ class _Story:
         self.steps[guilty] = replace(self.steps[guilty], faults=(*self.steps[guilty].faults, fault))
 
     def _blame(self, kind: Fault, text: str, begun: _Snapshot) -> None:
-        """Put a fault on the last pass that changed something."""
-        guilty = max(index for index, step in enumerate(self.steps) if step.changed)
+        """Put a fault on the pass of the last iteration that led away from the IR with which the iteration began, for good."""
+        first = next(index for index, step in enumerate(self.steps) if step.iteration == self.steps[-1].iteration)
+        back = max((index for index in range(first, len(self.steps)) if self.steps[index].digest == begun.digest), default=first - 1)
+        guilty = back + 1
         self.steps[guilty] = replace(self.steps[guilty], faults=(*self.steps[guilty].faults, StepFault(kind, text)))
 
 
@@ -341,7 +341,6 @@ def _types(module: ir.Module) -> dict[str, str]:
 
 
 def _difference(before: str, after: str) -> tuple[int, int]:
-    """Lines added and removed."""
-    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
-    changes = [op for op in matcher.get_opcodes() if op[0] != "equal"]
-    return sum(op[4] - op[3] for op in changes), sum(op[2] - op[1] for op in changes)
+    """Lines added and removed, wherever they stand."""
+    old, new = Counter(before.splitlines()), Counter(after.splitlines())
+    return (new - old).total(), (old - new).total()
