@@ -27,6 +27,11 @@ def of_compiling(case: Case, observed: Outcome) -> Iterator[Verdict]:
         reason = next((note.message for note in observed.diagnostics if note.stage == "graph-break"), "")
         text = f"{target}: a program without branches is compiled in {breaks + 1} pieces" + (f": {reason}" if reason else "")
         yield Verdict("compiling", Kind.GRAPH_BREAK, target, Severity.REFUSAL, text, observed.stage, detail={"breaks": breaks})
+    for note in observed.diagnostics:
+        if note.stage == "audit":
+            text = f"{target}: its own check fails: {note.message}"
+            check = note.message.partition(":")[0]
+            yield Verdict("compiling", Kind.SELF_CHECK, target, Severity.WRONG_VALUE, text, observed.stage, path=check)
     left = [note.message for note in observed.diagnostics if note.stage == "state-left"]
     if left:
         text = f"{target}: something of the process is another afterwards: {'; '.join(left[:3])}"

@@ -206,24 +206,6 @@ register(
         },
     )
 )
-register(
-    replace(
-        _ONEFLOW_MODULE,
-        name="oneflow:fx",
-        entry="harness.backends.oneflow.targets:FxBackend",
-        zygote="oneflow",
-        summary="whole programs in OneFlow, traced by onefx and run from the code that it generates",
-    )
-)
-register(
-    replace(
-        _ONEFLOW_MODULE,
-        name="oneflow:fused",
-        entry="harness.backends.oneflow.targets:FusedBackend",
-        zygote="oneflow",
-        summary="the same with batch norms folded into convolutions; programs without them are refused",
-    )
-)
 _LOWERINGS = {"linalg": "linalg-on-tensors", "tosa": "TOSA", "stablehlo": "StableHLO"}
 _TORCH_MLIR = TargetSpec(
     "",
@@ -283,6 +265,33 @@ def _without_dynamo(name: str) -> TargetSpec:
     )
 
 
+_ENGINES = {"eager": "PyTorch", "numpy-constants": "PyTorch on constants that were numpy"}
+
+
+def _aten(engine: str) -> TargetSpec:
+    return replace(
+        _TORCH_COMPILE,
+        name=f"aten:{engine}",
+        entry=f"harness.compilers.aten.target:AtenTarget:{engine}",
+        summary=f"the aten path of fxdiff_aten, without Dynamo, its partitions run by {_ENGINES.get(engine, engine)}",
+        family="aten",
+        users_route={"route": "dynamo"},
+        choices={
+            "min_block_size": "partitions of fewer operators stay in torch",
+            "kept_in_torch": "operators that no engine gets, such as aten.add, with commas between",
+            "partitioner": "capability or sequential",
+            "lowering": "true or false",
+            "pass_through_build_failures": "true or false",
+            "precision": "given, float16, bfloat16 or float64",
+            "route": "twin, or dynamo for torch.compile",
+            "audit": "off, light or full: checks of the aten path by itself",
+        },
+    )
+
+
+for _name in _ENGINES:
+    register(_aten(_name))
+register_family("aten", _aten)
 register_family("compile", _through_dynamo)
 register_family("backend", _without_dynamo)
 for _name in ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor"):

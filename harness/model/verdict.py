@@ -44,6 +44,7 @@ class Kind(str, enum.Enum):
     RECOMPILE = "recompile"  # compiled again where what was compiled should have held
     GRAPH_BREAK = "graph-break"  # a straight-line program was compiled in pieces
     STALE_GUARD = "stale-guard"  # what was compiled for an earlier call was used where it does not hold
+    SELF_CHECK = "self-check"  # what must hold of a compiler whatever the program does not hold
     STATE = "state-left"  # a mode, a default or a configuration differs afterwards
 
 

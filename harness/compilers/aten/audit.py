@@ -18,7 +18,7 @@ from harness.compilers.aten.engines.protocol import Declared, Engine, Partition
 from harness.compilers.aten.errors import AtenError
 from harness.compilers.aten.partition import PREFIX
 from harness.compilers.aten.settings import AtenSettings, may_change_results
-from harness.compilers.aten.twin import Compiled, compile_module
+from harness.compilers.aten.twin import compile_module
 from harness.torch_bridge.gradients import loss_of
 
 # Settings that must not change results, each beside the default that it replaces.
@@ -74,9 +74,9 @@ class Ran:
         return frozenset((i, j) for i, one in enumerate(places) for j, other in enumerate(places) if i < j and one and one == other)
 
 
-def light(subject: Subject, backend: AtenBackend, compiled: Compiled) -> list[Defect]:
+def light(subject: Subject, backend: AtenBackend, compiled: Callable[..., Any]) -> list[Defect]:
     """What is cheap to check of a module that was just compiled by `backend`: predicates, fallbacks, sharing, gradients, inputs."""
-    found = list(_of_reports(backend))
+    found = list(of_reports(backend))
     module, inputs = subject.make(), subject.inputs()
     expected = _ran(module, module.forward, inputs, subject.training)
     own = subject.inputs()
@@ -101,10 +101,10 @@ def full(subject: Subject, settings: AtenSettings, *, engine: Engine | None = No
     base = _try(subject, backend, found)
     if base is None:
         return found
-    found += _of_reports(backend)
+    found += of_reports(backend)
     if (difference := different(expected, base)) is not None:
         guilty = blame(subject, settings, engine=engine)
-        found.append(guilty or Defect("equal to eager", difference))
+        return [*found, guilty or Defect("equal to eager", difference)]  # settings would only say it again
     if expected.sharing() != base.sharing():
         message = f"eager shares memory between {sorted(expected.sharing())}, compiled between {sorted(base.sharing())}"
         found.append(Defect("aliasing", message))
@@ -179,7 +179,8 @@ def _called(call: Callable[..., Any], inputs: Sequence[Any], training: bool) -> 
         return call(*inputs)
 
 
-def _of_reports(backend: AtenBackend) -> Iterator[Defect]:
+def of_reports(backend: AtenBackend) -> Iterator[Defect]:
+    """What the compilation reports themselves show: predicates that raised, partitions that torch runs, nodes left out."""
     for report in backend.reports:
         for failure in report.predicate_failures:
             yield Defect("predicate", f"the engine's predicate raised on {failure.operator}: {failure.error}", node=failure.node)
