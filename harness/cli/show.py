@@ -76,6 +76,7 @@ def lines(entry: Entry) -> Iterator[str]:
     """The report on an entry below its heading, line by line, without markup."""
     from harness.exporting.sides import beside, did, sides
     from harness.exporting.titles import guilty_node, sentence_of
+    from harness.model.parameters import needs
     from harness.reproducers.source import case_source
     from harness.triage.vote import ARTIFACT, in_a_line
 
@@ -104,7 +105,7 @@ def lines(entry: Entry) -> Iterator[str]:
     vote = entry.observed.artifacts.get(ARTIFACT, "")
     if vote:
         yield f"vote:      {in_a_line(vote)}"
-    yield f"needs:     {', '.join(entry.signature.trigger) or 'nothing special'}"
+    yield f"needs:     {', '.join(needs(entry.signature.trigger, entry.signature.operator)) or 'nothing special'}"
     yield f"seen:      in {entry.reproduced[0]} of {entry.reproduced[1]} fresh processes" + (f"; {entry.notes}" if entry.notes else "")
     versions = ", ".join(f"{name} {version}" for name, version in sorted(entry.expectation.versions.items()))
     yield f"with:      {versions or 'unknown versions'} on {entry.expectation.platform or 'an unknown platform'}"
@@ -129,11 +130,13 @@ def entry_data(entry: Entry) -> dict[str, object]:
     """An entry as plain data."""
     from harness.exporting.sides import sides
     from harness.exporting.titles import guilty_node, sentence_of
+    from harness.model.parameters import needs
     from harness.reproducers.source import case_source
 
     both = sides(entry)
     return summary_data(entry) | {
         "message": sentence_of(entry),
+        "needs": list(needs(entry.signature.trigger, entry.signature.operator)),
         "node": guilty_node(entry),
         "vote": entry.observed.artifacts.get("vote", "").splitlines(),
         "program": case_source(entry.case, call=entry.verdict.call or 0 if entry.verdict is not None else 0),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.engine.check import Answer, Checked, Dispute, TargetResult
+from harness.model.outcome import OWN_LIMIT
 from harness.triage.vote import in_a_line
 
 FORMAT_VERSION = 1
 _SOURCE_LINES = 20
+_OWN = (OWN_LIMIT, "untranslated: ")  # what refusals say that are none of the system's
 
 
 def lines(checked: Checked) -> Iterator[str]:
@@ -26,6 +28,8 @@ def lines(checked: Checked) -> Iterator[str]:
             yield f"    {text}"
         for text in result.faults[:3]:
             yield f"    {text}"
+    if checked.targets and all(result.forward_only for result in checked.targets):
+        yield "  no gradients were compared: none of these targets computes them here"
 
 
 def data(checked: Checked) -> dict[str, object]:
@@ -59,11 +63,19 @@ def _sentence(result: TargetResult) -> str:
     refused = _counts(result.refused)
     said = {
         Answer.AGREES: f"agrees with eager on {ran}",
-        Answer.REFUSES: f"refuses {refused or 'the module'}" + (f"; agrees on {ran}" if result.ran else ""),
+        Answer.REFUSES: _refusal(result, refused) + (f"; agrees on {ran}" if result.ran else ""),
         Answer.UNDECIDED: "undecided",
         Answer.DISAGREES: "disagrees" + (f"; refuses {refused}" if refused else ""),
     }[answer]
-    return said + (", forward pass only: it has no gradients here" if result.forward_only else "")
+    return said + (", in the forward pass" if result.forward_only else "")
+
+
+def _refusal(result: TargetResult, refused: str) -> str:
+    """Who falls short: the system, or fxdiff's way to it."""
+    limits = [any(word in text for word in _OWN) for text in result.refusals]
+    if limits and all(limits):
+        return f"was not tried on {refused or 'the module'}: that is fxdiff's limit"
+    return f"refuses {refused or 'the module'}" + (", in part for a limit of fxdiff's" if any(limits) else "")
 
 
 def _dispute(dispute: Dispute, graphs: int) -> Iterator[str]:

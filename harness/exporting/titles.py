@@ -11,6 +11,7 @@ from harness.exporting.names import one_line
 from harness.exporting.scrub import scrub_diagnostics
 from harness.exporting.words import circumstances, joined, said_of
 from harness.model.opnames import canonical
+from harness.model.parameters import needs
 from harness.model.values import Tensor, leaves
 from harness.model.verdict import Kind, Verdict
 from harness.reproducers.check import DECLARED_KINDS, ERROR_KINDS, PROCESS_KINDS
@@ -33,6 +34,7 @@ _PHRASES = {
 _STAGES = {
     "import": "the FX importer",
     "torch-pipeline": "the torch backend pipeline",
+    "inference": "torch-lower-to-backend-contract",
     "linalg": "the lowering to linalg",
     "tosa": "the lowering to TOSA",
     "tosa-to-linalg": "the lowering of its TOSA to linalg",
@@ -48,7 +50,7 @@ _RAISED = re.compile(r"(?:^|: |\s)(\w*(?:Error|Exception)): ")
 def title_of(entry: Entry) -> str:
     """An issue's title: operator, what goes wrong and where, given what; no longer than MAX_TITLE."""
     title = f"{operator_of(entry)}: {_what(entry)}{_way(entry)}"
-    circumstance = circumstances(entry.signature.trigger, entry.signature.dtype)
+    circumstance = circumstances(needs(entry.signature.trigger, entry.signature.operator), entry.signature.dtype)
     for kept in range(len(circumstance), 0, -1):
         longer = f"{title} {joined(circumstance[:kept])}"
         if len(longer) <= MAX_TITLE:

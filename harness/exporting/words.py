@@ -77,7 +77,8 @@ def _argument(tag: str) -> str:
     if word == "symbolic":
         return "a symbolic size"
     if word in _ARGUMENT:
-        return _ARGUMENT[word].format("argument" if positional else name)
+        said = _ARGUMENT[word].format("argument" if positional else name)
+        return said.partition(" ")[2] if name.endswith("s") and not positional else said  # `negative shifts`
     value = "0" if word == "zero" else word
     return f"an argument of {value}" if positional else f"{name}={value}"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from harness.model.story import FixpointStory
 from harness.model.values import Tensor, Value
 
+OWN_LIMIT = "fxdiff does not"  # what a refusal says that is none of the system's: an adapter of ours falls short
 TARGETS_FAULT = "a fault of the target"  # how a harness_error begins that a target of somebody else's brought about
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from harness import events
 from harness.model.outcome import TARGETS_FAULT
+from harness.model.parameters import needs
 from harness.model.verdict import Severity
 from harness.reporting.commands import for_cases
 from harness.reporting.tally import Tally
@@ -115,7 +116,7 @@ class ConsoleReporter:
         self._out.print(f"\n[bold red]NEW[/] [bold]{event.slug}[/]  {severity}, {event.reproduced} times", highlight=False, soft_wrap=True)
         self._out.print(f"  {escape(event.message)}", highlight=False, soft_wrap=True)
         if event.trigger:
-            self._out.print(f"  needs: {escape(', '.join(event.trigger))}", highlight=False, soft_wrap=True)
+            self._out.print(f"  needs: {escape(', '.join(needs(event.trigger, event.operator)))}", highlight=False, soft_wrap=True)
         lines = [line for line in event.source.splitlines() if line.strip() and line != "import torch"]
         if lines:
             shown = "\n".join("  " + line for line in lines[:_SOURCE_LINES])

@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from harness.config.toml import Table, read_toml
 from harness.errors import FormatError
+from harness.model.parameters import positional
 from harness.model.verdict import Kind
 
 FORMAT_VERSION = 1
@@ -63,7 +64,8 @@ class KnownIssue:
 
     def holds_at(self, target: str, kind: str, operator: str, features: frozenset[str]) -> bool:
         """Whether its trigger holds in a node of this operator and these features."""
-        return not self.message and operator == self.operator and self.features <= features and self.speaks_of(target, kind)
+        held = all(feature in features or positional(feature, operator) in features for feature in self.features)
+        return not self.message and operator == self.operator and held and self.speaks_of(target, kind)
 
     def is_told_by(self, target: str, kind: str, message: str, operators: Collection[str]) -> bool:
         """Whether its message is in this one."""

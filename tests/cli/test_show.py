@@ -46,7 +46,7 @@ def test_show_says_what_where_and_how(corpus: Path) -> None:
         "expected (eager)        |  actual (torch-mlir:linalg)\n",
         "[0.0, 1.0*, 0.0, 0.0*]  |  [0.0, 0.0*, 0.0, 1.0*]\n",
         "node:      roll_1 (torch.roll)\n",
-        "needs:     arg1=negative\n",
+        "needs:     shifts=negative\n",
         "in 2 of 3 fresh processes",
         "seed 7, case 12, minimized from 9 operators to 1",
         f"fxdiff replay {corpus / ROLL.slug}\n",

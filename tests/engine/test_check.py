@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from harness.backends.protocol import TargetSpec
-from harness.engine.check import Answer, Checker, Dispute, TargetResult, disputes
+from harness.engine.check import Answer, Checked, Checker, Dispute, TargetResult, disputes
 from harness.engine.check_report import data, lines
 from harness.engine.evaluate import Evaluation
 from harness.engine.investigate import Dropped, Explained
@@ -170,3 +170,26 @@ def test_a_dropped_disagreement_is_shown_and_not_counted() -> None:
     result = TargetResult("t", (Dispute(WRONG, 0, dropped="did not come back"),))
     assert result.answer is Answer.UNDECIDED
     assert not result.is_new
+
+
+@pytest.mark.parametrize(
+    ("refusals", "said"),
+    [
+        (("import: fxdiff does not hand torch-mlir a program that writes to its buffers",), "was not tried on sin: that is fxdiff's limit"),
+        (("sin: untranslated: no adapter",), "was not tried on sin: that is fxdiff's limit"),
+        (("sin: untranslated: no adapter", "failed to legalize"), "refuses sin, in part for a limit of fxdiff's"),
+        (("failed to legalize",), "refuses sin"),
+    ],
+)
+def test_a_limit_of_ours_is_not_called_a_refusal_of_the_system(refusals: tuple[str, ...], said: str) -> None:
+    checked = Checked("m", "", 1, (TargetResult("t", refused={"sin": 1}, refusals=refusals),))
+    assert f"  t  {said}" in list(lines(checked))
+
+
+def test_that_no_gradients_were_compared_is_said_once() -> None:
+    both = (TargetResult("t", ran=1, forward_only=True), TargetResult("u", ran=1, forward_only=True))
+    told = list(lines(Checked("m", "", 1, both)))
+    assert "  t  agrees with eager on 1 operator, in the forward pass" in told
+    assert sum("no gradients were compared" in line for line in told) == 1
+    told = list(lines(Checked("m", "", 1, (both[0], TargetResult("v", ran=1)))))
+    assert not any("no gradients were compared" in line for line in told)

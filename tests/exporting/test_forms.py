@@ -299,7 +299,7 @@ def test_parts_that_are_not_there_are_named() -> None:
 
 
 def test_titles_are_made_of_the_signature() -> None:
-    assert title_of(entries.roll()) == "roll: wrong result with a negative argument"
+    assert title_of(entries.roll()) == "roll: wrong result with negative shifts"
     assert title_of(entries.repeat()) == "repeat: process dies of SIGFPE in the lowering to linalg for an empty tensor"
     assert title_of(entries.var()) == "var: returns -0.0 instead of NaN"
     assert title_of(entries.unfold()) == "unfold: raises RuntimeError"

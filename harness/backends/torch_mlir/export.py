@@ -16,6 +16,7 @@ from harness.backends.torch_mlir.pipelines import Toolchain
 from harness.backends.torch_mlir.tracing import Specialized
 from harness.errors import Unsupported
 from harness.model.case import Case
+from harness.model.outcome import OWN_LIMIT
 from harness.model.program import TensorSpec
 from harness.model.symbols import Sym, free_symbols
 from harness.model.values import Value, map_leaves
@@ -80,7 +81,7 @@ def _written(program: torch.export.ExportedProgram, names: tuple[str, ...]) -> t
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
             found.append(names[program.graph_signature.user_inputs.index(spec.target)])
         elif spec.kind is not OutputKind.USER_OUTPUT:
-            raise Unsupported("import: export_and_import does not take a program that writes to its buffers or parameters")
+            raise Unsupported(f"import: {OWN_LIMIT} hand torch-mlir a program that writes to its buffers or parameters")
     return tuple(found)
 
 

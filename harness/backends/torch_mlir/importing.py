@@ -17,6 +17,7 @@ from harness.backends.torch_mlir.pipelines import Toolchain
 from harness.backends.torch_mlir.tracing import Mutates, NeedsFake, Specialized, Untraceable
 from harness.errors import Unsupported
 from harness.model.case import Case
+from harness.model.outcome import OWN_LIMIT
 from harness.model.program import TensorSpec
 
 
@@ -26,7 +27,7 @@ def import_case(case: Case, tools: Toolchain, *, route: str, call: int, dynamic:
     Raises Specialized where `dynamic` cannot hold for every call, and Unsupported where no valid IR comes out.
     """
     if case.mode != "fwd":
-        raise Unsupported(f"import: mode {case.mode!r} is not run on torch-mlir yet")
+        raise Unsupported(f"import: {OWN_LIMIT} run mode {case.mode!r} on torch-mlir")
     if route == "export":
         imported = import_by_export(case, tools, call=call, dynamic=dynamic)
     elif dynamic:
@@ -79,4 +80,4 @@ def _refuse_shared_writes(case: Case) -> None:
     """Functionalization takes every input for memory of its own, so shared memory that is written to is beyond it."""
     storages = [n.spec.storage for n in case.program.placeholders if isinstance(n.spec, TensorSpec) and n.spec.storage is not None]
     if len(set(storages)) < len(storages):
-        raise Unsupported("import: the program writes to tensors while its inputs share storage")
+        raise Unsupported(f"import: {OWN_LIMIT} hand torch-mlir a program that writes to tensors while its inputs share storage")
