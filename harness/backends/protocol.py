@@ -8,7 +8,7 @@ Register it with `register(TargetSpec(...))` from a module named by `--import`, 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
@@ -47,6 +47,13 @@ class Backend(Protocol):
         """Name and version of every library that can change the result."""
 
 
+class BatchBackend(Backend, Protocol):
+    """A system under test that is much cheaper for many cases at once."""
+
+    def run_many(self, cases: Sequence[Case], job: Job, progress: Progress) -> Sequence[Outcome]:
+        """Run every case by the options of `job` and return the evidence of each, in order, as `run` would."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
     """What the engine knows of a target without importing it.
@@ -59,7 +66,8 @@ class TargetSpec:
     leaves behind, as artifacts, what a process that dies cannot. `choices` names the options that may follow the name, as
     in `torch-mlir:linalg?extra=cse`, with what each does; `options` are those that did. `voters` are other ways to the same
     results, by name, with the options that take them, and `voter` is this target's own name among them: what they say of a
-    disagreement tells which part is at fault. `patience` multiplies every deadline, where compiling takes its time.
+    disagreement tells which part is at fault. A target of `batch` takes as many cases in one job (BatchBackend). `patience`
+    multiplies every deadline, where compiling takes its time.
     """
 
     name: str
@@ -79,6 +87,7 @@ class TargetSpec:
     options: Mapping[str, str] = field(default_factory=dict)
     voters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     voter: str = ""
+    batch: int = 1
     patience: float = 1.0
 
 
@@ -234,6 +243,17 @@ for _name, _title in _LOWERINGS.items():
             voter=_name,
         )
     )
+register(
+    replace(
+        _TORCH_MLIR,
+        name="torch-mlir:inference",
+        entry="harness.backends.torch_mlir.inference:InferenceBackend",
+        summary="torch-mlir's own shape and dtype functions, on programs whose types are erased; nothing is executed",
+        choices={},
+        voters={},
+        batch=16,
+    )
+)
 
 
 _TORCH_COMPILE = TargetSpec("", "", "", zygote="torch-compile", parent_zygote="torch", modes=_EVERY_MODE, patience=2.0)

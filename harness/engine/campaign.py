@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -131,6 +132,13 @@ class Campaign:
         with self._lock:
             return next(self._indices, None)
 
+    def _take_some(self, size: int) -> list[int]:
+        """As many cases as some target takes at once, or as there still are."""
+        taken: list[int] = []
+        while len(taken) < size and (index := self._take()) is not None:
+            taken.append(index)
+        return taken
+
     def _work(self, slot: int) -> None:
         try:
             runner = self._runner(slot)
@@ -138,10 +146,14 @@ class Campaign:
             investigator = Investigator(
                 evaluator, runner, self.known, self.settings.effort, stopped=self._is_interrupted, deadline=self._deadline
             )
-            while (index := self._take()) is not None:
-                self._tell(events.CaseStarted(index))
-                self._one(index, evaluator, runner, investigator)
-                self._finished(index)
+            size = max(target.batch for target in self.settings.targets)
+            while indices := self._take_some(size):
+                for index in indices:
+                    self._tell(events.CaseStarted(index))
+                for index, origin, evaluation in self._evaluated(indices, evaluator):
+                    self._account(index, origin, evaluation, runner, investigator)
+                for index in indices:
+                    self._finished(index)
                 self._work_off(investigator, only_free=True)
             self._work_off(investigator)
         except BaseException as error:
@@ -159,19 +171,30 @@ class Campaign:
         with self._lock:
             self._listener(event)
 
-    def _one(self, index: int, evaluator: Evaluator, runner: ReplayingRunner, investigator: Investigator) -> None:
+    def _drawn(self, index: int) -> tuple[Case, Origin] | None:
         try:
-            case, origin = self._draw(index)
+            return self._draw(index)
         except Exception as error:  # a generator's fault costs this case, not the night
             message = f"the case could not be drawn: {type(error).__name__}: {error}"
             self._tell(events.HarnessFault(index, "", "generator", message, traceback.format_exc()))
-            return
-        try:
-            evaluation = evaluator.evaluate(case, self.settings.targets)
-        except Exception as error:  # so does an oracle's, or a target's whose answer fits no case
-            message = f"the case could not be judged: {type(error).__name__}: {error}"
-            self._tell(events.HarnessFault(index, case_id(case), "", message, traceback.format_exc()))
-            return
+            return None
+
+    def _evaluated(self, indices: Sequence[int], evaluator: Evaluator) -> Iterator[tuple[int, Origin, Evaluation]]:
+        """What became of each case, one after another, or of all together where some target takes many at once."""
+        drawn = {index: found for index in indices if (found := self._drawn(index)) is not None}
+        together: list[Evaluation] = []
+        if len(drawn) > 1:
+            with contextlib.suppress(Exception):  # whatever it is comes again below, for its own case
+                together = evaluator.evaluate_many([case for case, _ in drawn.values()], self.settings.targets)
+        for position, (index, (case, origin)) in enumerate(drawn.items()):
+            try:
+                yield index, origin, together[position] if together else evaluator.evaluate(case, self.settings.targets)
+            except Exception as error:  # an oracle's fault, or a target's whose answer fits no case, costs this case
+                message = f"the case could not be judged: {type(error).__name__}: {error}"
+                self._tell(events.HarnessFault(index, case_id(case), "", message, traceback.format_exc()))
+
+    def _account(self, index: int, origin: Origin, evaluation: Evaluation, runner: ReplayingRunner, investigator: Investigator) -> None:
+        """Tell of one case, and settle what disagrees."""
         died = [name for name, outcome in evaluation.observed.items() if outcome.death is not None]
         evaluation = dataclasses.replace(evaluation, served={name: runner.recent(name) for name in died})
         self._report(index, evaluation)

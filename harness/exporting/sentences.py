@@ -18,6 +18,7 @@ _NAMES = {"torch-mlir": "torch-mlir", "oneflow": "OneFlow"}
 _LOWERING = {
     "import": "Importing",
     "torch-pipeline": "Lowering to linalg-on-tensors",
+    "inference": "Inferring types by torch-lower-to-backend-contract",
     "linalg": "Lowering to linalg-on-tensors",
     "tosa": "Lowering to TOSA",
     "tosa-to-linalg": "Lowering the TOSA that it makes to linalg",

@@ -20,7 +20,7 @@ from harness.model.values import Tensor, leaves
 from harness.model.verdict import Kind, Verdict
 from harness.reproducers.check import DECLARED_KINDS, ERROR_KINDS, PROCESS_KINDS, VALUE_KINDS, compared, tolerance_of
 from harness.reproducers.source import arguments_source, imports_source, module_source
-from harness.reproducers.torch_mlir import inlined
+from harness.reproducers.torch_mlir import INFERENCE, inlined
 
 # Up to here fx.export_and_import comes; the rest of the way is in no public function of the wheel.
 LOWERING_STAGES = ("import", "torch-pipeline", *CONVERSIONS)
@@ -91,6 +91,8 @@ def short_script(entry: Entry) -> str:
     verdict, parts = entry.verdict, _pieces(entry)
     if verdict is None:
         raise Unsupported("no disagreement was recorded")
+    if entry.target.startswith(INFERENCE):
+        raise Unsupported("it takes a helper to erase types")
     module, given = _given(parts)
     lowering, stage = lowering_of(entry.target), entry.observed.stage or verdict.stage
     if verdict.kind in DECLARED_KINDS:
@@ -240,6 +242,8 @@ def e2e_test(entry: Entry) -> str:
     verdict = entry.verdict
     if verdict is None:
         raise Unsupported("no disagreement was recorded")
+    if entry.target.startswith(INFERENCE):
+        raise Unsupported("torch-mlir's end-to-end suite erases no types")
     _suite_can_see(entry, verdict)
     name = f"{camel(entry.signature.operator)}{camel(verdict.kind.value)}{entry.id.capitalize()}Module"
     module = module_source(entry.case, class_name=name)

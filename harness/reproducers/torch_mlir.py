@@ -20,8 +20,10 @@ from harness.reproducers.literals import tensor_source
 from harness.reproducers.source import ModuleSource, arguments_source, imports_source, module_source
 
 _MARK = "# --- inlined from here ---\n"
+INFERENCE = "torch-mlir:inference"
+UNKNOWN_SIZES = "for unknown sizes"  # ends the source of a claim that was made so
 # What torch-mlir-opt holds; the way from linalg to LLVM is in the Python bindings only.
-OPT_STAGES = ("torch-pipeline", *(step.stage for each in LOWERINGS.values() for step in each.steps if step.in_opt))
+OPT_STAGES = ("inference", "torch-pipeline", *(step.stage for each in LOWERINGS.values() for step in each.steps if step.in_opt))
 # Where the pipeline may fail before there is anything to execute.
 LOWERING_STAGES = ("torch-pipeline", *(step.stage for each in LOWERINGS.values() for step in each.steps))
 
@@ -93,10 +95,10 @@ def run():
 """
 
 _DECLARED = '''
-DTYPES = {
+DTYPES = {{
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "si64": torch.int64,
     "si32": torch.int32, "si16": torch.int16, "si8": torch.int8, "ui8": torch.uint8, "i1": torch.bool,
-}  # fmt: skip
+}}  # fmt: skip
 
 
 def agrees(declared, tensor):
@@ -111,19 +113,36 @@ def agrees(declared, tensor):
 
 def run():
     try:
-        module = lower("torch")
+        module = {declaring}
     except Exception as error:
-        print(f"cannot run: {error}")
+        print(f"cannot run: {{error}}")
         return 2
     (main,) = (op for op in module.body if op.attributes["sym_name"].value == "main")
     declared = [str(kind) for kind in main.attributes["function_type"].value.results if "vtensor" in str(kind)]
-    actual = [f"{tensor.dtype} {list(tensor.shape)}" for tensor in expected]
+    actual = [f"{{tensor.dtype}} {{list(tensor.shape)}}" for tensor in expected]
     if not all(map(agrees, declared, expected)):
-        print(f"BUG: torch-mlir declares {declared} where eager PyTorch gives {actual}")
+        print(f"BUG: torch-mlir declares {{declared}} where eager PyTorch gives {{actual}}")
         return 1
-    print(f"fixed: {declared} describes {actual}")
+    print(f"fixed: {{declared}} describes {{actual}}")
     return 0
 '''
+
+_INFERENCE = """
+def run():
+    try:
+        lower("raw")
+    except Exception as error:
+        print(f"cannot run: torch.export or torch-mlir's importer refuses this module: {{error}}")
+        return 2
+    try:
+        infer(lower("raw"))
+        infer(lower("raw"), unknown_sizes=True)
+    except Exception as error:
+        print(f"{failure}: {{error}}")
+        return {failure_code}
+    print("fixed: torch-mlir infers its types")
+    return 0
+"""
 
 _SILENT = """
 def run():
@@ -176,16 +195,24 @@ def repro_source(
     # Where lowering itself fails there is nothing to execute, and the script stays as short as an issue wants it.
     lowers = kind in (*ERROR_KINDS, *PROCESS_KINDS) and verdict.stage in LOWERING_STAGES
     executes = lowering.execution is not None and ((kind not in (*DECLARED_KINDS, Kind.SILENT_ERROR) and not lowers) or _is_beyond(verdict))
+    infers = verdict.target.startswith(INFERENCE)
+    lowers = lowers or (infers and kind not in DECLARED_KINDS)
     given = _inputs(case, module, 0, "inputs")
     parts = [module.text, "\n".join(given if lowers else [*given, f"expected = [{_expected(wanted)}]"])]
     if call > 0 and not lowers:
         comment = "# The module is exported with the inputs above and run with these."
         parts.append("\n".join([comment, *_inputs(case, module, call, "later_inputs")]))
     parts.append(_lower(case, module, _legal_ops(verdict.target)))
-    if executes:
+    if infers:
+        parts.append(inlined("torch_mlir_inference.py"))
+    elif executes:
         parts.append(_to_linalg(lowering))
     if kind in DECLARED_KINDS:
-        parts.append(_DECLARED)
+        unknown = ", unknown_sizes=True" if verdict.stage.endswith(UNKNOWN_SIZES) else ""
+        parts.append(_DECLARED.format(declaring=f'infer(lower("raw"){unknown})' if infers else 'lower("torch")'))
+    elif infers:
+        failure, code = _failure(kind)
+        parts.append(_INFERENCE.format(failure=failure, failure_code=code))
     elif kind is Kind.SILENT_ERROR:
         parts.append(_SILENT.format(output_type=lowering.output_type))
     elif lowers:
@@ -199,7 +226,7 @@ def repro_source(
         parts += [inlined("torch_mlir_runtime.py"), _check(verdict, reference, call, tolerance or tolerance_of(verdict), halves)]
     parts.append(entry_point(kind, timeout=timeout))
     body = "\n\n\n".join(part.strip("\n") for part in parts)
-    return f"{docstring(verdict, note)}\n\n{_imports(kind, body, halves, lowers, executes)}\n\n{body}\n"
+    return f"{docstring(verdict, note)}\n\n{_imports(kind, body, halves, lowers, executes, infers)}\n\n{body}\n"
 
 
 def _is_beyond(verdict: Verdict) -> bool:
@@ -321,13 +348,16 @@ def inlined(name: str) -> str:
     return "\n".join(lines[first:]) + "\n"
 
 
-def _imports(kind: Kind, body: str, halves: bool, lowers: bool, executes: bool) -> str:
+def _imports(kind: Kind, body: str, halves: bool, lowers: bool, executes: bool, infers: bool) -> str:
     standard = {"sys"}
     if kind in PROCESS_KINDS:
         standard |= {"signal", "subprocess"}
     numpy: list[str] = []
     wheel = ["from torch_mlir import fx"]
-    if kind in DECLARED_KINDS:
+    if infers:
+        standard.add("re")
+        wheel = ["from torch_mlir import fx, ir, passmanager"]
+    elif kind in DECLARED_KINDS:
         standard.add("re")
     elif kind is Kind.SILENT_ERROR:
         wheel = [

@@ -209,6 +209,18 @@ def test_options_of_a_target_go_to_export_and_import_or_nowhere() -> None:
         repro_source(case, dataclasses.replace(verdict(Kind.VALUE), target="torch-mlir:linalg?extra=cse"), eager(case))
 
 
+def test_inferred_types() -> None:
+    on = "torch-mlir:inference"
+    case = op(1.0, target="torch.add")
+    wrong = Outcome("eager", Status.OK, calls=(CallResult(tensor_from_array(case.arguments(0)["x0"].array()[:1], "float32")),))
+    for reference, code in ((eager(case), 0), (wrong, 1)):
+        ran = run_source(repro_source(case, dataclasses.replace(verdict(Kind.DECLARED_SHAPE), target=on), reference))
+        assert ran.exit_code == code, ran.output
+    broken = op(target="torch.squeeze", shape=(2,))
+    ran = run_source(repro_source(broken, dataclasses.replace(verdict(Kind.INVALID_IR, stage="inference"), target=on), eager(broken)))
+    assert ran.shows_the_bug, ran.output
+
+
 def test_without_torch_mlir_it_cannot_run() -> None:
     source = repro_source(roll_case(7), verdict(Kind.VALUE), eager(roll_case(7)))
     try:

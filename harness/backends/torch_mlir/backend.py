@@ -114,6 +114,14 @@ class _Plan:
 _WARM: set[Lowering] = set()
 
 
+@functools.cache
+def warm_imports() -> None:
+    """Import a few tiny programs, each for a part of tracing that loads modules of its own, on one thread."""
+    torch.set_num_threads(1)
+    for case in warmup.imported():
+        import_case(case, toolchain(), route="decomposed", call=0, dynamic=False)
+
+
 class LoweringBackend:
     """Runs a case through torch-mlir by one lowering and on the wheel's ExecutionEngine.
 
@@ -128,14 +136,12 @@ class LoweringBackend:
         """Import everything and compile a few tiny programs, on one thread; a forked child then starts at full speed."""
         if self.lowering in _WARM:
             return  # as the same target with other options has done
-        torch.set_num_threads(1)
+        warm_imports()
         set_cheap_codegen()
         for case in warmup.executed():
             outcome = self.run(case, Job(b"", f"torch-mlir:{self.lowering.name}"), warmup.SILENT)
             if outcome.status is not Status.OK:
                 raise TargetUnavailable(f"torch-mlir does not work here: {outcome.stage}: {outcome.message}")
-        for case in warmup.imported() if not _WARM else ():
-            import_case(case, toolchain(), route="decomposed", call=0, dynamic=False)
         _WARM.add(self.lowering)
         gc.collect()
         gc.freeze()

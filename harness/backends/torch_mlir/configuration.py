@@ -35,7 +35,7 @@ class Configuration:
         for name in extra:
             if name not in EXTRA_PASSES:
                 raise UsageError(f"extra={name}: only {' and '.join(EXTRA_PASSES)} may run anywhere without changing a program's meaning")
-        verification = options.get("runtime-verification", "off")
+        verification = options.get("runtime-verification") or "off"
         if verification not in ("on", "off"):
             raise UsageError(f"runtime-verification={verification!r} is neither on nor off")
         return cls(extra, _names(options, "legal-ops"), verification == "on")

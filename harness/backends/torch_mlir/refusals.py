@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from harness.backends.torch_mlir.lowerings import CONVERSIONS, EXECUTIONS
 from harness.backends.torch_mlir.pipelines import StageFailure
 
+INFERENCE = "inference"
+
 
 class Failure(str, enum.Enum):
     """What a stage's failure is."""
@@ -67,7 +69,7 @@ def classify(failure: StageFailure, earlier: Sequence[str]) -> tuple[Failure, st
         return Failure.INVALID_IR, None
     if failure.stage in EXECUTIONS and any(_NOT_EXECUTED.search(message) for message in errors):
         return Failure.REFUSAL, None
-    if failure.stage not in ("torch-pipeline", *CONVERSIONS):
+    if failure.stage not in (INFERENCE, "torch-pipeline", *CONVERSIONS):
         return Failure.PASS_FAILURE, None
     if earlier and not any(is_refusal(message) for message in earlier):
         return Failure.SILENT_ERROR, None
