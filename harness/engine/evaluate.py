@@ -195,32 +195,6 @@ class Evaluator:
                 return [dataclasses.replace(each, **shared) for each in outcomes]  # type: ignore[arg-type]
         return [self.observe(each.case, target, each.reference) for each in evaluations]
 
-    def evaluate_many(self, cases: Sequence[Case], targets: Sequence[TargetSpec]) -> list[Evaluation]:
-        """As `evaluate` each, where targets that take many cases at once are given those that eager takes together."""
-        found = [self.evaluate(case, [target for target in targets if target.batch == 1]) for case in cases]
-        for target in targets:
-            valid = [index for index, each in enumerate(found) if each.valid] if target.batch > 1 else []
-            for start in range(0, len(valid), target.batch):
-                chosen = valid[start : start + target.batch]
-                for index, outcome in zip(chosen, self._observe_many([found[index] for index in chosen], target), strict=True):
-                    each = found[index]
-                    verdicts = (*each.verdicts, *self.judge(each.case, each.reference, outcome))
-                    found[index] = dataclasses.replace(each, observed={**each.observed, target.name: outcome}, verdicts=verdicts)
-        return found
-
-    def _observe_many(self, evaluations: Sequence[Evaluation], target: TargetSpec) -> list[Outcome]:
-        """What a target does with many cases in one job, and with each by itself where that job does not end well."""
-        if len(evaluations) > 1:
-            first, *rest = (to_wire(each.case) for each in evaluations)
-            given = {**target.options, **self.options.get(target.name, {})}
-            job = Job(first, target.name, options=given, more=tuple(rest))
-            whole = self.runner.run(job, patience=BATCH_PATIENCE * target.patience)
-            if whole.death is None and len(whole.more) == len(rest):
-                shared = {"seconds": {stage: spent / len(evaluations) for stage, spent in whole.seconds.items()}, "versions": whole.versions}
-                outcomes = [dataclasses.replace(whole, more=()), *(from_wire(Outcome, each) for each in whole.more)]
-                return [dataclasses.replace(each, **shared) for each in outcomes]  # type: ignore[arg-type]
-        return [self.observe(each.case, target, each.reference) for each in evaluations]
-
     def evidence(
         self,
         case: Case,
