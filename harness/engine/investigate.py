@@ -13,6 +13,7 @@ from harness.engine.evaluate import Evaluation, Evaluator, Evidence, Runner
 from harness.localize import locate, traces_of
 from harness.minimize.edits import literal_case, neutralize, plain_names
 from harness.minimize.passes import Traces
+from harness.minimize.polish import polish
 from harness.minimize.reduce import reduce_case
 from harness.model.case import Case, Origin
 from harness.model.codec import from_wire, to_wire
@@ -264,7 +265,8 @@ class Investigator:
         if self.effort.minimize:
             literal = literal_case(case)
             reduction = reduce_case(literal, traces, shows, max_executions=self.effort.max_executions, seconds=self._seconds())
-            case, complete, count = plain_names(reduction.case), reduction.complete, reduction.executions
+            told, _ = polish(reduction.case, reduction.traces, shows, deadline=time.monotonic() + self._seconds())
+            case, complete, count = plain_names(told), reduction.complete, reduction.executions
         final = self._confirm(literal_case(case), target, verdict, patience=1.0)
         if final is None:
             return Dropped("the minimized case does not come back in fresh workers")
