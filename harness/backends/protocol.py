@@ -68,6 +68,7 @@ class TargetSpec:
     results, by name, with the options that take them, and `voter` is this target's own name among them: what they say of a
     disagreement tells which part is at fault. A target of `batch` takes as many cases in one job (BatchBackend). `patience`
     multiplies every deadline, where compiling takes its time.
+    `follow_run` holds the options of a run that follows the pipeline pass by pass, to say where a finding comes from.
     """
 
     name: str
@@ -89,6 +90,7 @@ class TargetSpec:
     voter: str = ""
     batch: int = 1
     patience: float = 1.0
+    follow_run: Mapping[str, str] = field(default_factory=dict)
 
 
 WITHOUT_OPTIONS = "without options"  # the voter that a target with options has more than the plain one
@@ -227,6 +229,7 @@ _TORCH_MLIR = TargetSpec(
     evidence_run={"until": "import"},
     choices={
         "extra": "canonicalize, cse or both, with a comma between, after every stage",
+    follow_run={"pipeline": "fx"},
         "legal-ops": "operators such as aten.adaptive_max_pool2d, with commas between, for the backend to take whole",
         "runtime-verification": "on: MLIR's generate-runtime-verification before LLVM",
     },
@@ -342,3 +345,4 @@ register(
         },
     )
 )
+        follow_run={"pipeline": "all"},

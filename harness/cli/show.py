@@ -78,6 +78,7 @@ def lines(entry: Entry) -> Iterator[str]:
     from harness.exporting.titles import guilty_node, sentence_of
     from harness.model.parameters import needs
     from harness.reproducers.source import case_source
+    from harness.triage import guilt
     from harness.triage.vote import ARTIFACT, in_a_line
 
     yield sentence_of(entry)
@@ -102,6 +103,9 @@ def lines(entry: Entry) -> Iterator[str]:
     node = guilty_node(entry)
     if node:
         yield f"node:      {node} ({_called(entry.case.program.node(node), entry.case.program)})"
+    guilty = guilt.of_entry(entry.observed)
+    if guilty is not None:
+        yield f"guilty:    {guilt.in_a_line(guilty)}"
     vote = entry.observed.artifacts.get(ARTIFACT, "")
     if vote:
         yield f"vote:      {in_a_line(vote)}"
@@ -132,12 +136,14 @@ def entry_data(entry: Entry) -> dict[str, object]:
     from harness.exporting.titles import guilty_node, sentence_of
     from harness.model.parameters import needs
     from harness.reproducers.source import case_source
+    from harness.triage import guilt
 
     both = sides(entry)
     return summary_data(entry) | {
         "message": sentence_of(entry),
         "needs": list(needs(entry.signature.trigger, entry.signature.operator)),
         "node": guilty_node(entry),
+        "guilty": guilt.data(entry.observed),
         "vote": entry.observed.artifacts.get("vote", "").splitlines(),
         "program": case_source(entry.case, call=entry.verdict.call or 0 if entry.verdict is not None else 0),
         "expected": list(both.expected),

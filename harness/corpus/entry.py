@@ -23,6 +23,7 @@ from harness.model.case import Case
 from harness.model.codec import FORMAT_VERSION, case_id
 from harness.model.fill import Literal
 from harness.model.outcome import Outcome, Witness
+from harness.model.story import FixpointStory
 from harness.model.values import Tensor, leaves
 from harness.model.verdict import Severity, Verdict
 
@@ -123,7 +124,19 @@ def trim(outcome: Outcome) -> Outcome:
         diagnostics=tuple(dataclasses.replace(each, message=shorten_paths(each.message)) for each in outcome.diagnostics),
         nodes=tuple(dataclasses.replace(each, message=shorten_paths(each.message)) for each in outcome.nodes),
         death=death,
+        stories=tuple(_gist(story) for story in outcome.stories if _tells(story))[:1],
     )
+
+
+def _tells(story: FixpointStory) -> bool:
+    """Whether something goes wrong in a story, so far as the story itself knows."""
+    return len(story.results) > 1 or any(step.faults for step in story.steps)
+
+
+def _gist(story: FixpointStory) -> FixpointStory:
+    """A story without the passes that changed nothing."""
+    steps = [step for step in story.steps if step.changed or step.faults or step.change or not step.iteration]
+    return dataclasses.replace(story, steps=tuple(steps))
 
 
 def _is_small(witness: Witness) -> bool:

@@ -21,6 +21,7 @@ from harness.model.opnames import canonical
 from harness.model.outcome import Job, Outcome, Status
 from harness.model.values import Value
 from harness.model.verdict import Kind, Verdict
+from harness.triage import guilt
 from harness.triage.features import node_features, trigger
 from harness.triage.flip import needed_features
 from harness.triage.known import KnownBug, KnownBugs, operators_of, suspects
@@ -271,7 +272,7 @@ class Investigator:
         if final is None:
             return Dropped("the minimized case does not come back in fresh workers")
         settled, reproduced = final
-        settled, at_fault = self._vote(self._with_artifacts(settled, target), target)
+        settled, at_fault = self._vote(self._followed(self._with_artifacts(settled, target), target), target)
         found = trigger(settled.case, settled.traces[0] if settled.traces else {})
         if self.effort.minimize:
             found = needed_features(settled.case, found, probe)
@@ -287,6 +288,28 @@ class Investigator:
             features=features,
             at_fault=at_fault,
         )
+
+    def _followed(self, settled: Evidence, target: TargetSpec) -> Evidence:
+        """The guilty pass and pattern among the artifacts, for a target whose pipeline can be followed."""
+        if not target.follow_run or self._is_late() or not guilt.can_be_followed(settled.verdict):
+            return settled
+        route = settled.observed.artifacts.get("route", "").partition("+")[0]
+        options = {**target.follow_run, **({"route": route} if route else {})}
+
+        def follow(**more: str) -> Outcome:
+            self._check()
+            return self.evaluator.observe(settled.case, target, settled.reference, fresh=True, options={**options, **more})
+
+        if settled.verdict.oracle == guilt.ORACLE:
+            found = guilt.of_verdict(settled.verdict)
+        else:
+            followed = follow()
+            verdicts = self.evaluator.judge(settled.case, settled.reference, followed)
+            found = guilt.of_followed(settled.verdict, followed, verdicts, lowering=target.voter)
+        if found.address:
+            found = guilt.with_pattern(found, follow(route=found.route, pipeline=found.pipeline, pattern=found.address))
+        artifacts = {**settled.observed.artifacts, guilt.ARTIFACT: guilt.to_text(found)}
+        return dataclasses.replace(settled, observed=dataclasses.replace(settled.observed, artifacts=artifacts))
 
     def _vote(self, settled: Evidence, target: TargetSpec) -> tuple[Evidence, str]:
         """What the other ways to the same results say, among the artifacts, and which of all ways is at fault."""

@@ -127,7 +127,8 @@ class LoweringBackend:
 
     Options: `route` is one of ROUTES; `auto` tries them as `attempts` says; `until` stops after a stage and returns its
     IR; `dynamic` False imports every binding by itself; `lowering` takes another one for this job, for a vote; those of
-    Configuration change the pipeline where that may not change a result.
+    Configuration change the pipeline where that may not change a result. With `pipeline` the job is `torch-mlir:fixpoint`'s,
+    which says where a finding comes from.
     """
 
     lowering: Lowering = LINALG
@@ -155,6 +156,10 @@ class LoweringBackend:
 
     def run(self, case: Case, job: Job, progress: Progress) -> Outcome:
         """Run every call of `case`; refusals, failures and results all come back as the Outcome of the best route."""
+        if job.options.get("pipeline"):
+            from harness.backends.torch_mlir.following import follow_case  # which needs this module
+
+            return follow_case(case, job, progress)
         route, until = job.options.get("route", "auto"), job.options.get("until")
         if route not in ROUTES:
             raise UsageError(f"route {route!r} is none of {', '.join(ROUTES)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 
@@ -14,12 +14,13 @@ from harness.backends.torch_mlir.fixpoint import Follower, PassRunner
 from harness.backends.torch_mlir.imported import Imported
 from harness.backends.torch_mlir.importing import import_case
 from harness.backends.torch_mlir.passes import PIPELINES, pipeline
+from harness.backends.torch_mlir.patterns import Applied, guilty_pattern
 from harness.backends.torch_mlir.torch_dialect.meaning import Meanings
 from harness.backends.torch_mlir.tracing import Specialized
 from harness.errors import TargetUnavailable, Unsupported, UsageError
 from harness.model.case import Case
 from harness.model.outcome import Job, Outcome, Status
-from harness.model.story import Ending, FixpointStory
+from harness.model.story import Ending, Fault, FixpointStory
 from harness.model.values import Value
 
 ROUTES = ("raw", "decomposed", "export")
@@ -27,14 +28,13 @@ BOTH = ("decomposed", "raw")  # the users' way first, so that what both show is 
 IMPORT = "import"
 SNAPSHOT = "ir/"  # the artifact of a snapshot is called so, and by its digest
 
-Runners = Callable[[PassRunner], PassRunner]
-
 
 class FixpointBackend:
     """Tells the stories of a case: each route through each pipeline, until nothing changes.
 
     Options: `route` is one of ROUTES, by default raw and decomposed; `pipeline` is one of PIPELINES, by default each;
-    `dynamic` False imports the sizes of the first call.
+    `dynamic` False imports the sizes of the first call; `pattern`, as `decomposed|fx|5`, has the guilty pattern of that step
+    of that story looked for.
     """
 
     def warm(self) -> None:
@@ -74,6 +74,7 @@ def follow_case(case: Case, job: Job, progress: Progress, *, runner: PassRunner 
     follower = Follower(tools, enter=progress.stage, runner=runner)
     stories: list[FixpointStory] = []
     refusals: list[str] = []
+    sought = str(job.options.get("pattern") or "").split("|")
     artifacts: dict[str, str] = {}
     for route in routes:
         progress.stage(IMPORT)
@@ -83,7 +84,12 @@ def follow_case(case: Case, job: Job, progress: Progress, *, runner: PassRunner 
             refusals.append(f"{route}: {error}")
             continue
         meanings = Meanings(case, imported, calls)
-        stories += [follower.follow(imported, pipeline(name), meanings, calls=calls) for name in names]
+        for name in names:
+            story = follower.follow(imported, pipeline(name), meanings, calls=calls)
+            stories.append(story)
+            if sought[:2] == [story.route, name]:
+                progress.stage("pattern")
+                artifacts.update(_pattern(follower, meanings, story, int(sought[2])))
         artifacts.setdefault("route", imported.route + ("+dynamic" if imported.dynamic else ""))
         artifacts.setdefault("input.mlir", imported.module.operation.get_asm())
     wanted = {digest for story in stories for digest in snapshots_at_issue(story, everything="ir" in job.want)}
@@ -109,6 +115,30 @@ def follow_case(case: Case, job: Job, progress: Progress, *, runner: PassRunner 
     quiet = not wanted and "ir" not in job.want
     kept = {name: text for name, text in artifacts.items() if name != "input.mlir"} if quiet else artifacts
     return Outcome(job.target, Status.OK, stories[-1].steps[-1].name, versions=versions(), artifacts=kept, stories=tuple(stories))
+
+
+def _pattern(follower: Follower, meanings: Meanings, story: FixpointStory, index: int) -> dict[str, str]:
+    """The pattern behind what step `index` of a story does wrong, as artifacts; nothing where there is none to name."""
+    before, step = follower.snapshots[story.steps[index - 1].digest], story.steps[index]
+    right = meanings.of(before.module)
+    reported = {fault.message for fault in step.faults if fault.kind is Fault.SILENT_ERROR}
+    wrong_types = {(fault.op, fault.expected) for fault in step.faults if fault.kind is Fault.WRONG_TYPE}
+
+    def is_wrong(made: Applied) -> bool:
+        if any(line in made.said for text in reported for line in text.splitlines()):
+            return True
+        if made.failed:
+            return True
+        meaning = meanings.of(toolchain().parse(made.text))
+        if any((violation.op, violation.actual) in wrong_types for _, violation in meaning.violations):
+            return True
+        if meaning.refused is not None and right.refused is None:
+            return True
+        return meaning.interpreted and not meanings.agree(right, meaning)
+
+    source = before.module.operation.get_asm(enable_debug_info=True)
+    found = guilty_pattern(source, step.text, is_wrong)
+    return {"pattern": f"{found.name}\n{found.op}"} if found is not None else {}
 
 
 def _chosen(value: Value, known: tuple[str, ...], default: tuple[str, ...], what: str) -> tuple[str, ...]:

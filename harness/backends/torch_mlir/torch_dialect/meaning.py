@@ -13,8 +13,8 @@ from harness.backends.torch_mlir.imported import Imported, Result
 from harness.backends.torch_mlir.torch_dialect.interpreter import Run, Traced, Unexecutable, Uninterpretable, Violation, interpret
 from harness.model.case import Case
 from harness.model.story import Change, Interpreted
-from harness.model.values import Tensor, Value, map_leaves
-from harness.torch_bridge.tensors import from_torch, materialize
+from harness.model.values import Tensor, Value, leaves, map_leaves
+from harness.torch_bridge.tensors import from_torch, materialize, to_torch
 
 MAX_SHOWN = 8  # elements
 
@@ -78,6 +78,10 @@ class Meanings:
         mutated = {name: results[position] for name, position in self._imported.mutated.items()}
         return Interpreted(output, {name: after for name, after in mutated.items() if _changed(before[name], after)})
 
+    def agree(self, before: Meaning, after: Meaning) -> bool:
+        """Whether the answers are the same, but for rounding."""
+        return all(_results_alike(*pair) for pair in zip(before.answers, after.answers, strict=True))
+
     def change(self, before: Meaning, after: Meaning) -> Change | None:
         """The first node whose value differs between two snapshots, by its last operation in each; None if none does."""
         for call, first, second in zip(self._calls, before.traces, after.traces, strict=False):
@@ -97,6 +101,15 @@ class Meanings:
 
 def _changed(before: Tensor, after: Tensor) -> bool:
     return (before.dtype, before.shape) != (after.dtype, after.shape) or before.array().tobytes() != after.array().tobytes()
+
+
+def _results_alike(before: Interpreted, after: Interpreted) -> bool:
+    first, second = list(leaves(before.output)), list(leaves(after.output))
+    if [path for path, _ in first] != [path for path, _ in second] or before.mutated.keys() != after.mutated.keys():
+        return False
+    pairs = [(one, other) for (_, one), (_, other) in zip(first, second, strict=True)]
+    pairs += [(before.mutated[name], after.mutated[name]) for name in before.mutated]
+    return all(_alike(to_torch(a), to_torch(b)) if isinstance(a, Tensor) and isinstance(b, Tensor) else a == b for a, b in pairs)
 
 
 def _alike(old: Any, new: Any) -> bool:

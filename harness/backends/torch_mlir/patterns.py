@@ -1,0 +1,80 @@
+"""The guilty pattern inside a pass: bisected over how many patterns torch-mlir-opt may apply.
+
+MLIR's debug counter `apply-pattern` stops a greedy rewrite after so many attempts, and `--log-actions-to` names them in order;
+this build refuses the two together, so the log comes from a run of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch_mlir._mlir_libs
+
+from harness.backends.torch_mlir.pipelines import module_pipeline
+
+OPT = Path(torch_mlir._mlir_libs.__path__[0]) / "torch-mlir-opt"
+SECONDS = 10.0
+_ACTION = re.compile(r"begins .*?Action `apply-pattern pattern: (?P<name>.*?) \((?P<op>.*)\)`\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One application of a pattern: its name without namespaces, the operation, and its place in the order of attempts."""
+
+    name: str
+    op: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What the pass leaves after so many patterns: the IR, empty where it fails, and what it says."""
+
+    text: str
+    said: str
+    failed: bool
+
+
+def attempts(source: str, pass_text: str) -> tuple[Pattern, ...]:
+    """Every pattern that the pass tries, in order."""
+    with tempfile.NamedTemporaryFile("r", prefix="fxdiff-actions-", suffix=".log") as log:
+        _opt(source, pass_text, f"--log-actions-to={log.name}")
+        found = _ACTION.finditer(log.read())
+        return tuple(Pattern(match["name"].rpartition("::")[2], match["op"][:200], number) for number, match in enumerate(found, 1))
+
+
+def applied(source: str, pass_text: str, count: int) -> Applied:
+    """The pass over `source`, allowed `count` patterns."""
+    ran = _opt(source, pass_text, f"--mlir-debug-counter=apply-pattern-skip=0,apply-pattern-count={count}", "--mlir-print-debuginfo")
+    return Applied(ran.stdout if ran.returncode == 0 else "", ran.stderr, ran.returncode != 0)
+
+
+def guilty_pattern(source: str, pass_text: str, is_wrong: Callable[[Applied], bool]) -> Pattern | None:
+    """The pattern whose application makes what the pass leaves wrong.
+
+    None where it is wrong before the first one, as by folding or in a pass without patterns, or right after the last.
+    """
+    tried = attempts(source, pass_text)
+    if not tried or is_wrong(applied(source, pass_text, 0)) or not is_wrong(applied(source, pass_text, len(tried))):
+        return None
+    right, wrong = 0, len(tried)
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        if is_wrong(applied(source, pass_text, middle)):
+            wrong = middle
+        else:
+            right = middle
+    return tried[wrong - 1]
+
+
+def _opt(source: str, pass_text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(OPT), f"-pass-pipeline={module_pipeline(pass_text)}", "--mlir-disable-threading", *options]
+    try:
+        return subprocess.run(command, input=source, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"no end after {SECONDS} s")
