@@ -34,7 +34,7 @@ _BY_VERB: Mapping[str, Mapping[str, str]] = {
     "replay": {**_SHARED, "corpus": "corpus"},
     "show": {"corpus": "corpus"},
     "minimize": {**{name: option for name, option in _SHARED.items() if option != "required"}, "corpus": "corpus"},
-    "export": {"corpus": "corpus"},
+    "export": {"imports": "imports", "corpus": "corpus"},
 }
 _CORPUS_VERBS = ("list", "show", "add", "link", "check", "prune", "update")
 

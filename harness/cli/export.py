@@ -24,8 +24,9 @@ FORMS = ("script", "issue", "pytest", "mlir", "e2e")
 @click.option("--as", "form", type=click.Choice(FORMS), required=True, help="What to make of it.")
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="File to write. [default: standard output]")
 @click.option("--corpus", type=click.Path(path_type=Path), default=Path("corpus"), show_default=True, help="Folder to look entries up in.")
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import this module first; it may register targets.")
 @click.option("--no-run", is_flag=True, help="Do not run the script in a clean process first.")
-def export_command(entry: str, form: str, output: Path | None, corpus: Path, no_run: bool) -> int:
+def export_command(entry: str, form: str, output: Path | None, corpus: Path, imports: tuple[str, ...], no_run: bool) -> int:
     """Write a finding in a form that somebody without fxdiff can use; what is exported was run first and shows the bug.
 
     Scripts are made anew from the entry's case.json: the repro.py that lies beside it is never run, since anybody may have
@@ -36,16 +37,21 @@ def export_command(entry: str, form: str, output: Path | None, corpus: Path, no_
     end-to-end suite, or of OneFlow's unit tests.
     """
     from harness.cli.locating import locate_entry
-    from harness.errors import UsageError
+    from harness.cli.session import load_plugins
+    from harness.errors import UnknownName, UsageError
     from harness.exporting import export
     from harness.exporting.fresh import fresh
     from harness.torch_bridge.closed import check_closed
 
+    load_plugins(imports)
     found = locate_entry(entry, corpus)
     for case in (found.case, found.victim):
         if case is not None:
             check_closed(case, where=str(found.path))
-    made_anew = fresh(found)
+    try:
+        made_anew = fresh(found)
+    except UnknownName as error:
+        raise UsageError(f"{error}; the module that registers {found.target} is named by --import") from error
     for name in made_anew.differing:
         click.echo(
             f"fxdiff: {found.path}/{name} is not what fxdiff makes of case.json (it was changed by hand, or written by another "

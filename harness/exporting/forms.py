@@ -9,7 +9,7 @@ from harness.corpus.entry import Entry
 from harness.errors import Unsupported, UsageError
 from harness.exporting import oneflow, torch_mlir
 from harness.exporting.fresh import THROUGH_FXDIFF, fresh
-from harness.exporting.issue import Drafts, issue, mlir_issue
+from harness.exporting.issue import Drafts, issue, mlir_issue, replay_issue
 from harness.exporting.pytest_file import pytest_file
 from harness.exporting.titles import title_of
 
@@ -64,7 +64,12 @@ def _issue(entry: Entry, shows: Callable[[str], bool]) -> Exported:
     if entry.verdict is None:
         raise Unsupported("no disagreement was recorded")
     if entry.repro is None or needs_fxdiff(entry):
-        return Exported("issue", mlir_issue(entry))
+        try:
+            return Exported("issue", mlir_issue(entry))
+        except Unsupported:
+            if entry.repro is None:
+                raise
+            return Exported("issue", replay_issue(entry, shows), "main", (entry.repro,))
     drafts = _DRAFTS.get(entry.signature.family)
     if drafts is None:
         raise Unsupported(f"issues are written for {' and '.join(_DRAFTS)}")

@@ -63,11 +63,39 @@ def mlir_issue(entry: Entry) -> str:
     """The issue of a bug that torch-mlir-opt alone shows, for want of a script that does; raises Unsupported."""
     blocks = _mlir(entry)
     if not blocks:
-        raise Unsupported("an issue must be reproducible without fxdiff, and only `fxdiff replay` shows this one")
+        raise Unsupported(
+            "it has no script, and only `fxdiff replay` shows it: send the entry's folder, which holds all that replaying takes"
+        )
     parts = [f"# {prose(title_of(entry))}", prose(lead(entry)), "### To reproduce", *blocks[1:], "### Expected and actual"]
     parts += [_fenced("\n".join(_compared(entry)), "text"), *_diagnostics(entry), _details("The program in PyTorch", _source(entry))]
     parts += ["### Versions", _versions(entry), "### How it was found", _found(entry)]
     return printable(scrub("\n\n".join(parts))) + "\n"
+
+
+def replay_issue(entry: Entry, shows: Callable[[str], bool]) -> str:
+    """The issue of a bug that shows through fxdiff only, which says so and why; raises UsageError where its script shows it no more."""
+    script = scrub(entry.repro or "")
+    if not shows(script):
+        raise UsageError(f"no script shows {entry.slug} here any more; see `fxdiff replay`, or export it as it is with --no-run")
+    needed = f"Install fxdiff {entry.found.fxdiff}".strip() + f", which runs {name_of(entry)}, save the script below as `repro.py` and run "
+    needed += "`python repro.py`. It exits 1 and prints `BUG: ...` while the bug exists, and exits 0 once it is fixed."
+    parts = [f"# {prose(title_of(entry))}", prose(lead(entry)), "### To reproduce", prose(f"{_why_fxdiff(entry)} {needed}")]
+    parts += [_details("repro.py", _fenced(script, "python")), "### Expected and actual", _fenced("\n".join(_compared(entry)), "text")]
+    parts += [*_diagnostics(entry), _details("The program in PyTorch", _source(entry))]
+    if entry.victim is not None:
+        later = case_source(entry.victim, result="expected") + "print(expected)\n"
+        parts.append(_details("The later program, which dies of it in the same process", _fenced(later, "python")))
+    parts += ["### Versions", _versions(entry), "### How it was found", _found(entry)]
+    return printable(scrub("\n\n".join(parts))) + "\n"
+
+
+def _why_fxdiff(entry: Entry) -> str:
+    """Why there is no script that imports the system alone."""
+    if entry.victim is not None:
+        return "It takes two programs in one process: the first leaves it broken, and the second dies of that, not at every run."
+    if entry.route == "raw":
+        return "It shows on fxdiff's own import of the program, and not through `fx.export_and_import`, which decomposes operators before."
+    return f"No script that imports {name_of(entry)} alone shows it."
 
 
 def _short(entry: Entry, drafts: Drafts, shows: Callable[[str], bool]) -> str | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -141,3 +142,20 @@ def test_export_writes_a_file_or_to_standard_output(corpus: Path, tmp_path: Path
     assert path.read_text(encoding="utf-8") == text
     with pytest.raises(UsageError, match="cannot write"):
         run(export_command, ROLL.slug, "--as", "issue", "--no-run", "--corpus", corpus, "-o", tmp_path / "no" / "issue.md")
+
+
+def test_a_target_of_somebody_elses_is_exported_once_its_module_is_named(tmp_path: Path) -> None:
+    from tests.doubles.entries import entry as wrong
+
+    entry = dataclasses.replace(wrong("a", "stranger:value"), repro="try:\n    from harness.x import y\n")
+    path = Corpus(tmp_path / "corpus").add(entry)
+    with pytest.raises(UsageError, match="the module that registers stranger:value is named by --import"):
+        run(export_command, path, "--as", "issue", "--no-run")
+    (tmp_path / "stranger_target.py").write_text(
+        "from harness.backends.protocol import TargetSpec, register\n"
+        "register(TargetSpec('stranger:value', 'nowhere:Nothing', 'x', family='wrong'))\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        text = run(export_command, path, "--as", "issue", "--no-run", "--import", "stranger_target").output
+    assert "No script that imports stranger:value alone shows it." in text

@@ -253,13 +253,42 @@ def test_what_only_fxdiff_can_show(form: str) -> None:
         export(entry, form)
 
 
-def test_a_script_that_needs_fxdiff_is_a_script_and_no_issue() -> None:
+def test_a_script_that_needs_fxdiff_is_a_script_and_an_issue_that_says_so() -> None:
     replaying = next(script.text for script in render(entries.sort()).scripts if not script.bare)
     entry = dataclasses.replace(entries.sort(), repro=replaying)
     assert export(entry, "script").text == replaying
     assert environment_of(entry) == "main"
-    with pytest.raises(UsageError, match="without fxdiff"):
-        export(entry, "issue")
+    text = export(entry, "issue").text
+    assert "No script that imports OneFlow alone shows it. Install fxdiff 0.1.0, which runs OneFlow" in text
+    assert f"<summary>repro.py</summary>\n\n```python\n{replaying}```" in text
+    with pytest.raises(UsageError, match="no script shows"):
+        export(entry, "issue", shows=lambda script: False)
+
+
+def through_fxdiff(entry: Entry) -> Entry:
+    return dataclasses.replace(entry, repro=render(entry).scripts[-1].text)
+
+
+def test_what_kills_a_later_case_has_an_issue_with_both_programs() -> None:
+    entry = through_fxdiff(dataclasses.replace(entries.index_add(), victim=entries.norm().case))
+    text = export(entry, "issue").text
+    assert "It takes two programs in one process" in text
+    assert "The later program, which dies of it in the same process" in text
+    assert "torch.norm" in text
+
+
+def test_what_shows_off_the_users_route_says_so() -> None:
+    text = export(through_fxdiff(dataclasses.replace(entries.roll(), route="raw")), "issue").text
+    assert "and not through `fx.export_and_import`" in text
+
+
+def test_a_target_of_somebody_elses_has_an_issue() -> None:
+    import tests.doubles.wrong  # noqa: F401 - registers it
+    from tests.doubles.entries import entry as wrong
+
+    text = export(through_fxdiff(wrong("a", "wrong:value")), "issue").text
+    assert "No script that imports wrong:value alone shows it." in text
+    assert "register(TARGET)" in text
 
 
 def test_what_shows_only_off_the_users_route_is_not_for_the_suite() -> None:
