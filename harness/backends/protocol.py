@@ -288,7 +288,15 @@ def _without_dynamo(name: str) -> TargetSpec:
     )
 
 
-_ENGINES = {"eager": "PyTorch", "numpy-constants": "PyTorch on constants that were numpy"}
+_ENGINES = {
+    "eager": "PyTorch",
+    "numpy-constants": "PyTorch on constants that were numpy",
+    "torch-mlir": "torch-mlir",
+    "oneflow": "OneFlow",
+    "tensorrt": "TensorRT",
+}
+# Engines that need more than torch are looked for under a zygote of their own.
+_ENGINE_ZYGOTES = {"torch-mlir": "torch-mlir", "oneflow": "torch-compile-oneflow", "tensorrt": "torch-compile-tensorrt"}
 
 
 def _aten(engine: str) -> TargetSpec:
@@ -297,6 +305,7 @@ def _aten(engine: str) -> TargetSpec:
         name=f"aten:{engine}",
         entry=f"harness.compilers.aten.target:AtenTarget:{engine}",
         summary=f"the aten path of fxdiff_aten, without Dynamo, its partitions run by {_ENGINES.get(engine, engine)}",
+        zygote=_ENGINE_ZYGOTES.get(engine, _TORCH_COMPILE.zygote),
         family="aten",
         users_route={"route": "dynamo"},
         choices={

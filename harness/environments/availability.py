@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import shlex
@@ -18,7 +19,13 @@ _WHY = {
     "torch": "Eager PyTorch is the reference that every other target is compared with.",
     "torch-mlir": "Without it the torch-mlir targets are skipped.",
 }
-_ZYGOTES = {"torch": ("torch",), "torch-compile": ("torch",), "torch-mlir": ("torch", "torch-mlir")}
+_ZYGOTES = {
+    "torch": ("torch",),
+    "torch-compile": ("torch",),
+    "torch-compile-oneflow": ("torch",),
+    "torch-compile-tensorrt": ("torch",),
+    "torch-mlir": ("torch", "torch-mlir"),
+}
 
 
 def missing(zygote: str) -> Missing | None:
@@ -28,6 +35,10 @@ def missing(zygote: str) -> Missing | None:
     """
     if zygote in ("oneflow", "oneflow-unmapped"):
         return _missing_oneflow()
+    if zygote == "torch-compile-oneflow" and (problem := _missing_oneflow()) is not None:
+        return problem
+    if zygote == "torch-compile-tensorrt" and (problem := _missing_tensorrt()) is not None:
+        return problem
     for package in _ZYGOTES.get(zygote, ()):
         module, distribution = _MODULES[package]
         if importlib.util.find_spec(module) is None:
@@ -64,3 +75,22 @@ def _missing_oneflow() -> Missing | None:
         return problem
     root = environment_dir("oneflow")
     return None if read(root) is not None else not_built(root)
+
+
+_TENSORRT = "Without it the engine tensorrt of the aten path is not offered; nothing else needs it."
+
+
+def _missing_tensorrt() -> Missing | None:
+    """What the engine lacks: a GPU driver, or one of its two libraries. That an engine builds is seen when it is warmed."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Missing("there is no CUDA driver (libcuda.so.1)", _TENSORRT, "install NVIDIA's driver on a machine with a GPU")
+    for module, distribution in (("torch_tensorrt", "torch-tensorrt"), ("tensorrt", "tensorrt")):
+        if importlib.util.find_spec(module) is None:
+            return Missing(
+                f"{distribution} is not installed in {sys.executable}",
+                _TENSORRT,
+                f"{shlex.quote(sys.executable)} -m pip install torch-tensorrt, beside a torch that is built for CUDA",
+            )
+    return None

@@ -31,7 +31,8 @@ class AtenBackend:
     on_compiled: Callable[[torch.fx.GraphModule], None] | None = None  # sees each compiled graph
 
     def __post_init__(self) -> None:
-        self.engine = self.engine or engines.engine(self.settings.engine)  # what cannot be had is told before anything is traced
+        # What cannot be had is told before anything is traced.
+        self.engine = self.engine or engines.engine(self.settings.engine, self.settings)
 
     def __call__(self, module: torch.fx.GraphModule, example_inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
         """A callable for Dynamo's graph, inference and training; AOTAutograd functionalizes and decomposes."""

@@ -39,7 +39,7 @@ def compile_graph(
     Raises PartitionError where partitioning changed the graph, EngineBuildError, HygieneError.
     """
     report = Report(stage)
-    chosen = engine or engines.engine(settings.engine)
+    chosen = engine or engines.engine(settings.engine, settings)
     chosen_split = split or partitioner(settings.partitioner)
     if settings.lowering:
         report.lowered = lowering.lower(module)
@@ -83,8 +83,8 @@ def partition_of(module: torch.fx.GraphModule, name: str) -> Partition:
     (results,) = inner.graph.output_node().args
     outputs = tuple(declared(node.meta.get("val")) for node in results)  # type: ignore[union-attr]
     for node in inner.graph.nodes:
-        kept = {"declared": declared(node.meta.get("val"))}
-        node.meta = kept
+        value = node.meta.get("val")
+        node.meta = {"declared": tuple(map(declared, value)) if isinstance(value, tuple | list) else declared(value)}
     return Partition.of(name, inner, inputs, outputs)
 
 
@@ -178,7 +178,8 @@ class BlockModule(torch.nn.Module):
             raise EngineResultError(self._partition, f"result {place} is {result.dtype}; tracing declared {due.dtype}")
         if not _admits(due.shape, result.shape):
             raise EngineResultError(self._partition, f"result {place} is of shape {list(result.shape)}; tracing declared {list(due.shape)}")
-        if due.strides and None not in due.strides and not _same_layout(result, due.strides):
+        expanded = any(step == 0 and size != 1 for size, step in zip(due.shape, due.strides, strict=False))
+        if due.strides and None not in due.strides and not expanded and not _same_layout(result, due.strides):
             self._report.layouts_mended += 1
             return torch.empty_strided(result.shape, due.strides, dtype=result.dtype).copy_(result)  # type: ignore[arg-type]
         return result

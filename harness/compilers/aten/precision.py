@@ -14,8 +14,11 @@ aten = torch.ops.aten
 
 
 def in_precision(engine: Engine, partition: Partition, precision: str) -> Runnable:
-    """The engine for the partition, its floats computed in `precision`; inputs are cast on entry, results cast back."""
-    if precision == "given":
+    """The engine for the partition, its floats computed in `precision`; inputs are cast on entry, results cast back.
+
+    An engine that was made for its settings computes in the precision by itself.
+    """
+    if precision == "given" or hasattr(engine, "for_settings"):
         return engine.build(partition)
     dtype: torch.dtype = getattr(torch, precision)
     inner = engine.build(Partition.of(partition.name, _cast(partition, dtype), partition.inputs, partition.outputs))

@@ -165,6 +165,9 @@ class _Run:
         counts: Counter[str] = Counter()
         for report in self.backend.reports:
             counts.update(report.counts())
+        refused = getattr(self.backend.engine, "refused", 0)
+        if refused:
+            counts["refused-by-engine"] = refused
         known = {each.name for each in self.case.program}
         return Outcome(
             self.job.target,
