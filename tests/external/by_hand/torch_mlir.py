@@ -55,7 +55,7 @@ FINDINGS = (
         VALUES,
     ),
     Finding(
-        "22c77634",
+        "c0ae2c16",
         "a float constant compared with an integer: folded wrongly, which way depends on the run",
         lambda t: (lambda x: (t.full_like(x, 3) > 0) & (t.full_like(x, 3) < 5), t.tensor([0.0])),
         VALUES,
