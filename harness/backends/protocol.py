@@ -197,26 +197,28 @@ register(
     )
 )
 # Whole programs as modules. nn.Graph's run time hangs in a child of a process that had OneFlow's library mapped.
-_ONEFLOW_MODULE = TargetSpec("", "", "", environment="oneflow", zygote="oneflow-unmapped", family="oneflow", needs=("trace",))
-register(
-    replace(
-        _ONEFLOW_MODULE,
-        name="oneflow:graph",
-        entry="harness.backends.oneflow.targets:GraphBackend",
-        summary="whole programs in OneFlow, compiled as nn.Graph",
+_ONEFLOW_WAYS = {
+    "graph": ("GraphBackend", "whole programs in OneFlow, compiled as nn.Graph"),
+    "graph-mlir": ("GraphMlirBackend", "whole programs in OneFlow, compiled as nn.Graph through MLIR, with its passes that fuse"),
+    "fx": ("FxBackend", "whole programs in OneFlow, traced by onefx and run from the code that it generates"),
+    "fused": ("FusedBackend", "the same with batch norms folded into convolutions; programs without them are refused"),
+}
+_MLIR_PASSES = "cse, inference, forward, normalization, matmul, jit, launch or none, with + between; by default all but launch"
+for _name, (_entry, _title) in _ONEFLOW_WAYS.items():
+    register(
+        TargetSpec(
+            f"oneflow:{_name}",
+            f"harness.backends.oneflow.targets:{_entry}",
+            _title,
+            environment="oneflow",
+            zygote="oneflow-unmapped",
+            family="oneflow",
+            needs=("trace",),
+            choices={"passes": _MLIR_PASSES} if _name == "graph-mlir" else {},
+            voters={way: {"way": way} for way in ("eager", *_ONEFLOW_WAYS)},
+            voter=_name,
+        )
     )
-)
-register(
-    replace(
-        _ONEFLOW_MODULE,
-        name="oneflow:graph-mlir",
-        entry="harness.backends.oneflow.targets:GraphMlirBackend",
-        summary="whole programs in OneFlow, compiled as nn.Graph through MLIR, with its passes that fuse",
-        choices={
-            "passes": "cse, inference, forward, normalization, matmul, jit, launch or none, with + between; by default all but launch"
-        },
-    )
-)
 _LOWERINGS = {"linalg": "linalg-on-tensors", "tosa": "TOSA", "stablehlo": "StableHLO"}
 _TORCH_MLIR = TargetSpec(
     "",
@@ -227,9 +229,9 @@ _TORCH_MLIR = TargetSpec(
     family="torch-mlir",
     users_route={"route": "export"},
     evidence_run={"until": "import"},
+    follow_run={"pipeline": "fx"},
     choices={
         "extra": "canonicalize, cse or both, with a comma between, after every stage",
-    follow_run={"pipeline": "fx"},
         "legal-ops": "operators such as aten.adaptive_max_pool2d, with commas between, for the backend to take whole",
         "runtime-verification": "on: MLIR's generate-runtime-verification before LLVM",
     },
@@ -332,6 +334,16 @@ for _name in ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor"):
 register(
     replace(
         _TORCH_COMPILE,
+        name="oneflow:compile",
+        entry="harness.compilers.oneflow.target:CompiledTarget",
+        summary="torch.compile with fxdiff's backend oneflow: what OneFlow does in OneFlow, its autograd too, the rest in torch",
+        family="oneflow",
+        choices={"dynamic": "true or false: what torch.compile is told of sizes; by default it finds out by itself"},
+    )
+)
+register(
+    replace(
+        _TORCH_COMPILE,
         name="jit:trace",
         entry="harness.backends.torch_compile.torchscript:TraceBackend",
         summary="TorchScript's tracer",
@@ -348,10 +360,10 @@ register(
         parent_zygote="torch",
         family="torch-mlir",
         users_route={"route": "export"},
+        follow_run={"pipeline": "all"},
         choices={
             "route": "raw, decomposed or export; by default raw and decomposed, each by itself",
             "pipeline": "fx, what torch_mlir.fx runs, or simplification, what torch-lower-to-backend-contract repeats; by default both",
         },
     )
 )
-        follow_run={"pipeline": "all"},
