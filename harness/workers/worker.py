@@ -21,7 +21,7 @@ from typing import cast
 import msgspec
 
 from harness.backends.protocol import Backend, BatchBackend
-from harness.errors import Rejected, Unsupported
+from harness.errors import FxdiffError, Rejected, Unsupported
 from harness.model.case import Call, Case
 from harness.model.codec import from_wire, to_wire
 from harness.model.fill import Fill, Literal
@@ -76,9 +76,12 @@ def serve(backend: Backend, target: str, sock: socket.socket, page_fd: int, limi
         backend.start()
         versions = dict(backend.versions())
         _send(sock, Hello(versions=versions))
-    except BaseException:
+    except BaseException as error:
+        said = str(error) if isinstance(error, FxdiffError) else traceback.format_exc()
+        if not os.path.isdir(sys.prefix):
+            said = f"its environment is gone, somebody deleted {sys.prefix}: {said}"
         with contextlib.suppress(OSError):
-            _send(sock, Hello(failure=traceback.format_exc()))
+            _send(sock, Hello(failure=said))
         return
     _limit_memory(limits)
     while (message := receive(sock, limit=limits.message_mb * MEGABYTE)) is not None:
