@@ -1,6 +1,7 @@
 """What is broken in onefx 0.0.3 and OneFlow 0.9.0 for tracing, and mended here.
 
 * A node whose target has no name, or is neither a text nor callable, ends in a bare assert or an AttributeError.
+* GraphModules are asked for `get_submodule`, which OneFlow's modules do not have, whenever a graph is given a call of a module.
 * The code that is generated for a graph asks for functions to be wrapped by their dotted names, which are no globals. Those
   that onefx does not find elsewhere make every later trace of the process fail.
 * `tensor + proxy` segfaults, and every other operator raises where Python should be told to ask the proxy.
@@ -17,6 +18,7 @@ import oneflow
 import onefx
 from onefx import _symbolic_trace as onefx_tracing
 from onefx.graph import Graph
+from onefx.utils._submodule import get_submodule
 
 # Python's names of binary operators whose right side may be a Proxy, by the method that a tensor defines.
 _BINARY = {
@@ -48,6 +50,12 @@ def _repaired(original: Callable[[Graph, Any], str]) -> Callable[[Graph, Any], s
 
     target_to_str.repaired = True  # type: ignore[attr-defined]
     return target_to_str
+
+
+def find_submodules() -> None:
+    """Let GraphModules find their submodules by path; once is enough."""
+    if not hasattr(onefx.GraphModule, "get_submodule"):
+        onefx.GraphModule.get_submodule = get_submodule
 
 
 def forget_dotted_names() -> None:

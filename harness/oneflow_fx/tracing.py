@@ -13,9 +13,10 @@ import oneflow
 import onefx
 from onefx import _symbolic_trace as onefx_tracing
 
-from harness.oneflow_fx.repairs import forget_dotted_names, name_targets, proxies_on_the_right
+from harness.oneflow_fx.repairs import find_submodules, forget_dotted_names, name_targets, proxies_on_the_right
 
 name_targets()
+find_submodules()
 
 
 class Tracer(onefx.Tracer):  # type: ignore[misc]

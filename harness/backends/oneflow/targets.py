@@ -9,7 +9,7 @@ from harness.backends.oneflow.traced import as_fused, as_traced
 from harness.backends.oneflow.ways import ModuleBackend, Way, as_it_is
 
 _WAYS: Mapping[str, Way] = {
-    "module": as_it_is,
+    "eager": as_it_is,
     "graph": as_graph,
     "graph-mlir": through_mlir,
     "fx": as_traced,
@@ -21,14 +21,14 @@ class GraphBackend(ModuleBackend):
     """The target `oneflow:graph`."""
 
     def __init__(self) -> None:
-        super().__init__("graph", _WAYS, mapped=False)
+        super().__init__("graph", _WAYS)
 
 
 class GraphMlirBackend(ModuleBackend):
     """The target `oneflow:graph-mlir`."""
 
     def __init__(self) -> None:
-        super().__init__("graph-mlir", _WAYS, mapped=False)
+        super().__init__("graph-mlir", _WAYS)
 
     def start(self) -> None:
         """Import OneFlow in this worker, ready to run code that MLIR generates."""
@@ -40,11 +40,11 @@ class FxBackend(ModuleBackend):
     """The target `oneflow:fx`."""
 
     def __init__(self) -> None:
-        super().__init__("fx", _WAYS, mapped=True)
+        super().__init__("fx", _WAYS)
 
 
 class FusedBackend(ModuleBackend):
     """The target `oneflow:fused`."""
 
     def __init__(self) -> None:
-        super().__init__("fused", _WAYS, mapped=True)
+        super().__init__("fused", _WAYS)

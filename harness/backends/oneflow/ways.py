@@ -58,17 +58,13 @@ class Way(Protocol):
 class ModuleBackend:
     """A target that runs the translated module in one way."""
 
-    def __init__(self, way: str, ways: Mapping[str, Way], *, mapped: bool) -> None:
+    def __init__(self, way: str, ways: Mapping[str, Way]) -> None:
         self._way = way
         self._ways = ways
-        self._mapped = mapped
 
     def warm(self) -> None:
-        """Map OneFlow's library where this way stands it; importing it here would hang the children."""
-        if self._mapped:
-            session.map_library()
-        else:
-            session.import_dependencies()
+        """Import what OneFlow needs of Python, and leave its library alone: see `session.map_library`."""
+        session.import_dependencies()
 
     def start(self) -> None:
         """Import OneFlow in this worker."""

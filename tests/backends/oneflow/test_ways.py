@@ -45,9 +45,9 @@ def case_of(*nodes: Node, output: object, specs: object = None, roles: object = 
     return Case(program, (Call(data=inputs),), state={**held, **(state or {})})
 
 
-def job_of(way: str, case: Case, eager: Outcome, **options: str) -> Job:
+def job_of(name: str, case: Case, eager: Outcome, /, **options: str) -> Job:
     wire = to_wire(Outcome("eager", Status.OK, witness=tuple(Witness(trace=each.trace) for each in eager.witness)))
-    return Job(to_wire(case), way, reference=wire, options=options)
+    return Job(to_wire(case), name, reference=wire, options=options)
 
 
 def both(pool: WorkerPool, way: str, case: Case, **options: str) -> tuple[Outcome, Outcome]:
@@ -219,6 +219,17 @@ def test_a_convolution_that_others_read_is_left_alone(pool: WorkerPool) -> None:
     _, outcome = both(pool, "oneflow:fused", conv_bn(call("r", "torch.relu", Ref("c"))))
     assert (outcome.status, outcome.stage) == (Status.UNSUPPORTED, "fuse")
     assert "there is nothing to fuse" in outcome.message
+
+
+def test_every_way_can_be_taken_in_the_worker_of_another(pool: WorkerPool) -> None:
+    case = case_of(call("a", "torch.relu", Ref("x0")), output=Ref("a"))
+    spec = target("oneflow:graph")
+    for voter, options in spec.voters.items():
+        eager = reference(case)
+        outcome = pool.worker(spec.name).run(job_of(spec.name, case, eager, **options))
+        assert outcome.status is (Status.UNSUPPORTED if voter == "fused" else Status.OK), voter
+        assert outcome.calls == (() if voter == "fused" else eager.calls)
+    assert spec.voter == "graph"
 
 
 def test_gradients_are_refused(pool: WorkerPool) -> None:
