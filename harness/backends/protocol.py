@@ -344,6 +344,16 @@ register(
 register(
     replace(
         _TORCH_COMPILE,
+        name="oneflow:compile",
+        entry="harness.compilers.oneflow.target:CompiledTarget",
+        summary="torch.compile with fxdiff's backend oneflow: what OneFlow does in OneFlow, its autograd too, the rest in torch",
+        family="oneflow",
+        choices={"dynamic": "true or false: what torch.compile is told of sizes; by default it finds out by itself"},
+    )
+)
+register(
+    replace(
+        _TORCH_COMPILE,
         name="jit:trace",
         entry="harness.backends.torch_compile.torchscript:TraceBackend",
         summary="TorchScript's tracer",

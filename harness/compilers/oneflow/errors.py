@@ -12,6 +12,10 @@ class CompiledError(FxdiffError):
         super().__init__(message)
         self.node = node
 
+    def add(self, text: str) -> None:
+        """Say more at the end of the text."""
+        self.args = (f"{self}{text}",)
+
 
 class NotInOneFlow(CompiledError):
     """Operators that OneFlow does not do, where they may not run in torch instead."""
@@ -22,7 +26,15 @@ class NodeFailed(CompiledError):
 
 
 class WorkerDied(CompiledError):
-    """OneFlow's process died or hung in the middle of a call. The next call gets a new process."""
+    """OneFlow's process died or hung in the middle of a call. The next call gets a new process.
+
+    `signal` is the name of the signal that ended it, empty where it exited by itself or was ended for taking too long, which
+    `hung` says; `printed` is the end of what it wrote.
+    """
+
+    def __init__(self, message: str, node: str = "", *, signal: str = "", hung: bool = False, printed: str = "") -> None:
+        super().__init__(message, node)
+        self.signal, self.hung, self.printed = signal, hung, printed
 
 
 class NodeRefused(CompiledError):

@@ -89,10 +89,10 @@ class Region(torch.nn.Module):
     def named(self, error: CompiledError) -> CompiledError:
         """The error with the place in the user's code that its node comes from."""
         node = next((node for node in self.graph_module[0].graph.nodes if node.name == error.node), None)
-        if node is None:
-            return error
-        target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", node.target)
-        return type(error)(f"{error}\n    {error.node} is {target}{_place(node)}", error.node)
+        if node is not None:
+            target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", node.target)
+            error.add(f"\n    {error.node} is {target}{_place(node)}")
+        return error
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ class Worker:
             if time.monotonic() >= deadline:
                 self._signal(STACK_SIGNAL)  # for the evidence
                 time.sleep(_STACK_SECONDS)
-                raise self._stop(f"gave no answer within {seconds:g} s")
+                raise self._stop(f"gave no answer within {seconds:g} s", hung=True)
 
     def _dead(self) -> WorkerDied:
         """A process that has ended by itself, or is about to."""
@@ -192,20 +192,22 @@ class Worker:
         code = self._process.returncode
         if code is None:
             return self._stop("closed its socket and lives on")
-        return self._ended(f"died by {kernel.signal_name(-code)}" if code < 0 else f"exited with code {code}")
+        name = kernel.signal_name(-code) if code < 0 else ""
+        return self._ended(f"died by {name}" if name else f"exited with code {code}", name=name)
 
-    def _stop(self, what: str) -> WorkerDied:
+    def _stop(self, what: str, *, hung: bool = False) -> WorkerDied:
         self._signal(signal.SIGKILL)
-        return self._ended(what)
+        return self._ended(what, hung=hung)
 
-    def _ended(self, what: str) -> WorkerDied:
+    def _ended(self, what: str, *, name: str = "", hung: bool = False) -> WorkerDied:
         position = read_page(self._page)
         stderr = [line for line in self._output.tail().splitlines() if line.strip() and "libibverbs" not in line]
         self.close()
-        name = (position.node or "").removesuffix(BACKWARD)
-        where = f" at {said(name, name != position.node)}" if name else f" in its stage {position.stage!r}" if position.stage else ""
+        node = (position.node or "").removesuffix(BACKWARD)
+        where = f" at {said(node, node != position.node)}" if node else f" in its stage {position.stage!r}" if position.stage else ""
         printed = "".join(f"\n    {line}" for line in stderr[:_STDERR_LINES])
-        return WorkerDied(f"OneFlow's process {what}{where}{printed}", name)
+        text = f"OneFlow's process {what}{where}{printed}"
+        return WorkerDied(text, node, signal=name, hung=hung, printed="\n".join(stderr))
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
