@@ -69,6 +69,7 @@ class TargetSpec:
     disagreement tells which part is at fault. A target of `batch` takes as many cases in one job (BatchBackend). `patience`
     multiplies every deadline, where compiling takes its time.
     `follow_run` holds the options of a run that follows the pipeline pass by pass, to say where a finding comes from.
+    Voters that are `layered` stand in order, each with a part of the system more than the one before.
     """
 
     name: str
@@ -90,6 +91,7 @@ class TargetSpec:
     voter: str = ""
     batch: int = 1
     patience: float = 1.0
+    layered: bool = False
     follow_run: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -264,7 +266,20 @@ register(
 _TORCH_COMPILE = TargetSpec("", "", "", zygote="torch-compile", parent_zygote="torch", modes=_EVERY_MODE, patience=2.0)
 
 
+# What a backend of torch.compile is made of: each of PyTorch's own backends has one part more than the one before.
+_LAYERS = {
+    "Dynamo": "eager",
+    "AOTAutograd": "aot_eager",
+    "decompositions": "aot_eager_decomp_partition",
+    "Inductor": "inductor",
+}
+
+
 def _through_dynamo(name: str) -> TargetSpec:
+    backends = list(_LAYERS.values())
+    below = {layer: backend for layer, backend in _LAYERS.items() if name not in backends or backends.index(backend) < backends.index(name)}
+    layers = {layer: backend for layer, backend in below.items() if backend != "inductor"}
+    own = next((layer for layer, backend in _LAYERS.items() if backend == name), name)
     return replace(
         _TORCH_COMPILE,
         name=f"compile:{name}",
@@ -276,6 +291,9 @@ def _through_dynamo(name: str) -> TargetSpec:
             "dynamic": "true or false: what torch.compile is told of sizes; by default it finds out by itself",
             "mode": "torch.compile's mode, such as max-autotune-no-cudagraphs",
         },
+        voters={**{layer: {"backend": backend} for layer, backend in layers.items()}, own: {}},
+        voter=own,
+        layered=True,
     )
 
 
@@ -331,16 +349,6 @@ register_family("backend", _without_dynamo)
 for _name in ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor"):
     register(_through_dynamo(_name))
     register(_without_dynamo(_name))
-register(
-    replace(
-        _TORCH_COMPILE,
-        name="oneflow:compile",
-        entry="harness.compilers.oneflow.target:CompiledTarget",
-        summary="torch.compile with fxdiff's backend oneflow: what OneFlow does in OneFlow, its autograd too, the rest in torch",
-        family="oneflow",
-        choices={"dynamic": "true or false: what torch.compile is told of sizes; by default it finds out by itself"},
-    )
-)
 register(
     replace(
         _TORCH_COMPILE,

@@ -324,9 +324,9 @@ class Investigator:
             observed = self.evaluator.observe(settled.case, target, settled.reference, fresh=True, options=options)
             verdicts = self.evaluator.judge(settled.case, settled.reference, observed)
             ballots.append(ballot(voter, settled.observed, settled.verdict, observed, verdicts))
-        artifacts = {**settled.observed.artifacts, ARTIFACT: told(ballots, target.voter)}
+        artifacts = {**settled.observed.artifacts, ARTIFACT: told(ballots, target.voter, layered=target.layered)}
         observed = dataclasses.replace(settled.observed, artifacts=artifacts)
-        return dataclasses.replace(settled, observed=observed), blame(ballots, target.voter)
+        return dataclasses.replace(settled, observed=observed), blame(ballots, target.voter, layered=target.layered)
 
     def _with_artifacts(self, settled: Evidence, target: TargetSpec) -> Evidence:
         """What a dead process could not leave behind: the input of the stage that it died in."""

@@ -115,10 +115,11 @@ def signature_of(finding: Finding) -> Signature:
     """The identity of a minimized finding: a pure function of its evidence.
 
     A wrong result of one way through a system, where another way is right, has that way for its stage; those of the first
-    way keep the one that they had before there was a vote.
+    way keep the one that they had before there was a vote. Of layers, the one at fault is always the stage.
     """
     stage = finding.verdict.stage
-    if stage == LAST_STAGE and finding.at_fault not in ("", EVERY_WAY, *list(finding.target.voters)[:1]):
+    first = [] if finding.target.layered else list(finding.target.voters)[:1]
+    if stage == LAST_STAGE and finding.at_fault not in ("", EVERY_WAY, *first):
         stage = finding.at_fault
     return Signature(
         finding.target.family or finding.target.name,

@@ -68,36 +68,43 @@ def _near(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     return first == second
 
 
-def blame(ballots: Sequence[Ballot], accused: str) -> str:
+def blame(ballots: Sequence[Ballot], accused: str, *, layered: bool = False) -> str:
     """The voter at fault: EVERY_WAY where all that ran are wrong alike, `accused` where any is right; else nothing.
+
+    Of voters in layers, each of which is the one before and something more, the first that is wrong is at fault.
 
     `accused` is the voter whose disagreement is at issue; it stands among the ballots as wrong. OPTIONS are at fault where
     it is right without them.
     """
     if any(each.voter == WITHOUT_OPTIONS and each.answer is Answer.RIGHT for each in ballots):
         return OPTIONS
+    if layered:
+        wrong = (each.voter for each in ballots if each.answer in (Answer.ALIKE, Answer.OTHERWISE))
+        return next((voter for voter in wrong if voter != WITHOUT_OPTIONS), "")
     ran = [each for each in ballots if each.voter != WITHOUT_OPTIONS and each.answer is not Answer.SILENT]
     if any(each.answer is Answer.RIGHT for each in ran):
         return accused  # what all ways have in common is right
     return EVERY_WAY if len(ran) >= _ENOUGH and all(each.answer is Answer.ALIKE for each in ran) else ""
 
 
-def told(ballots: Sequence[Ballot], accused: str) -> str:
+def told(ballots: Sequence[Ballot], accused: str, *, layered: bool = False) -> str:
     """The vote as text for an outcome's artifacts: a line for each ballot, and what follows from them."""
     lines = [f"{each.voter}: wrong" if each.voter == accused else str(each) for each in ballots]
-    conclusion = conclude(ballots, accused)
+    conclusion = conclude(ballots, accused, layered=layered)
     return "\n".join([*lines, f"so: {conclusion}"] if conclusion else lines)
 
 
-def conclude(ballots: Sequence[Ballot], accused: str) -> str:
+def conclude(ballots: Sequence[Ballot], accused: str, *, layered: bool = False) -> str:
     """The vote in a sentence; empty where nobody else could say anything."""
-    at_fault = blame(ballots, accused)
+    at_fault = blame(ballots, accused, layered=layered)
     if at_fault == EVERY_WAY:
         return "all are wrong alike, so it is wrong before they part"
     if at_fault == OPTIONS:
         return "without these options it is right"
     if not at_fault:
         return ""
+    if layered:
+        return f"the layer at fault is {at_fault}"
     wrong = [each.voter for each in ballots if each.answer in (Answer.ALIKE, Answer.OTHERWISE)]
     return f"only {accused} is wrong" if len(wrong) == 1 else f"{' and '.join(wrong)} are wrong, each by itself"
 

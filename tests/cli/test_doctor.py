@@ -44,6 +44,14 @@ def text(**options: Any) -> tuple[int, str]:
     return doctor(False, console=Console(file=stream), **options), stream.getvalue()
 
 
+def _without_tensorrt(report: dict[str, Any]) -> list[dict[str, str]]:
+    """What is missing, but for what hardly any machine has; where TensorRT is missing, doctor says which part of it."""
+    states = {item["name"]: item["missing"] for item in report["targets"]}
+    lack = states["aten:tensorrt"]
+    assert lack is None or any(word in lack["what"] for word in ("CUDA driver", "torch-tensorrt", "tensorrt"))
+    return [problem for problem in report["missing"] if problem != lack]
+
+
 def test_the_json_report_names_what_is_there_and_what_mends_what_is_not(bare: Path) -> None:
     code, report = as_json()
     assert code == 0
@@ -56,7 +64,7 @@ def test_the_json_report_names_what_is_there_and_what_mends_what_is_not(bare: Pa
     assert set(states) == {spec.name for spec in targets()}
     assert states["oneflow:lockstep"]["available"] is False
     assert states["oneflow:lockstep"]["missing"]["mend"] == "python -m harness.environments.build"
-    assert [problem["what"] for problem in report["missing"]] == [states["oneflow:lockstep"]["missing"]["what"]]
+    assert [problem["what"] for problem in _without_tensorrt(report)] == [states["oneflow:lockstep"]["missing"]["what"]]
     packages = {(item["environment"], item["name"]): item for item in report["packages"]}
     assert packages["oneflow", "oneflow"]["note"] == "missing"
     assert packages["main", "torch"]["pinned"] is not None
@@ -67,7 +75,7 @@ def test_a_missing_python310_and_compiler_are_told_before_the_build_that_needs_t
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC")
     _, report = as_json()
-    assert [problem["what"].split(":")[0].split(" (")[0] for problem in report["missing"]] == [
+    assert [problem["what"].split(":")[0].split(" (")[0] for problem in _without_tensorrt(report)] == [
         "no usable Python 3.10 found",
         "no C compiler",
         "OneFlow's environment is not built",

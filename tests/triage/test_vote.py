@@ -84,3 +84,21 @@ def test_a_bug_of_one_lowering_is_not_that_of_another() -> None:
     assert len(shared) == 1
     assert len(own) == 3
     assert signature_of(finding(target("torch-mlir:linalg"), at_fault="linalg")) == signature_of(finding(target("torch-mlir:linalg")))
+
+
+def test_of_layers_the_first_that_is_wrong_is_at_fault() -> None:
+    ballots = votes(Dynamo=Answer.RIGHT, AOTAutograd=Answer.OTHERWISE, Inductor=Answer.ALIKE)
+    assert blame(ballots, "Inductor", layered=True) == "AOTAutograd"
+    assert conclude(ballots, "Inductor", layered=True) == "the layer at fault is AOTAutograd"
+    assert told(ballots, "Inductor", layered=True).endswith("Inductor: wrong\nso: the layer at fault is AOTAutograd")
+    assert blame(votes(Dynamo=Answer.SILENT, Inductor=Answer.ALIKE), "Inductor", layered=True) == "Inductor"
+    assert blame(votes(Dynamo=Answer.ALIKE, Inductor=Answer.ALIKE), "Inductor", layered=True) == "Dynamo"
+
+
+def test_the_layer_at_fault_is_the_stage_of_a_wrong_result() -> None:
+    spec = target("compile:inductor")
+    assert list(spec.voters) == ["Dynamo", "AOTAutograd", "decompositions", "Inductor"]
+    assert list(target("compile:aot_eager").voters) == ["Dynamo", "AOTAutograd"]
+    assert list(target("compile:mine:backend").voters) == ["Dynamo", "AOTAutograd", "decompositions", "mine:backend"]
+    for layer in ("Dynamo", "Inductor"):
+        assert signature_of(finding(spec, at_fault=layer)).stage == layer
