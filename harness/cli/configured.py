@@ -33,6 +33,7 @@ _BY_VERB: Mapping[str, Mapping[str, str]] = {
     "check": {**_SHARED, "targets": "targets", "corpus": "corpus"},
     "replay": {**_SHARED, "corpus": "corpus"},
     "show": {"corpus": "corpus"},
+    "pipeline": {"imports": "imports", "corpus": "corpus"},
     "minimize": {**{name: option for name, option in _SHARED.items() if option != "required"}, "corpus": "corpus"},
     "export": {"imports": "imports", "corpus": "corpus"},
 }

@@ -25,6 +25,7 @@ _VERBS = {
     "check": ("harness.cli.check", "check_command", "Run your own modules on every target and say where they disagree."),
     "replay": ("harness.cli.replay", "replay_command", "Run entries of a corpus, findings or case files again."),
     "show": ("harness.cli.show", "show_command", "Explain one finding: what disagreed, where, and how to run it."),
+    "pipeline": ("harness.cli.pipeline", "pipeline_command", "Follow one program through torch-mlir, pass by pass."),
     "minimize": ("harness.cli.minimize", "minimize_command", "Shrink a finding further, or make findings of a case file."),
     "export": ("harness.cli.export", "export_command", "Write a finding as a script, an issue, or a test."),
     "corpus": ("harness.cli.corpus", "corpus_command", "Look after the entries of a corpus."),

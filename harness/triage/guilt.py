@@ -114,7 +114,7 @@ def with_pattern(guilt: Guilt, followed: Outcome) -> Guilt:
 
 def to_text(guilt: Guilt) -> str:
     """The guilt as the artifact holds it."""
-    return json.dumps({key: value for key, value in dataclasses.asdict(guilt).items() if value not in ("", 0)}, indent=1, sort_keys=True)
+    return json.dumps(plain(guilt), indent=1, sort_keys=True)
 
 
 def from_text(text: str) -> Guilt | None:
@@ -140,7 +140,12 @@ def of_entry(observed: Outcome) -> Guilt | None:
 def data(observed: Outcome) -> dict[str, object] | None:
     """What is stored with an outcome, as plain data."""
     found = of_entry(observed)
-    return {key: value for key, value in dataclasses.asdict(found).items() if value not in ("", 0)} if found is not None else None
+    return plain(found) if found is not None else None
+
+
+def plain(found: Guilt) -> dict[str, object]:
+    """A guilt as plain data, without what is not known."""
+    return {key: value for key, value in dataclasses.asdict(found).items() if value not in ("", 0)}
 
 
 def in_a_line(guilt: Guilt) -> str:
