@@ -11,6 +11,7 @@ import os
 import time
 from dataclasses import asdict, dataclass
 
+from benchmarks import torch_mlir
 from generators.draw import draw_case
 from generators.profile import derive, profile
 from harness.cli.session import Session
@@ -130,6 +131,7 @@ def main() -> int:
         )
     met = all(result.rate >= GOALS[result.targets] for result in results)
     low = all(result.overhead <= OVERHEAD_GOAL for result in results)
+    print("\n".join(torch_mlir.lines(cases=arguments.cases, seed=arguments.seed)))
     print(f"rates {_word(met)}; overhead of at most {OVERHEAD_GOAL:.0%} {_word(low)}; {time.monotonic() - begun:.0f} s")
     return 0
 

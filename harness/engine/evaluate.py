@@ -24,7 +24,7 @@ REFERENCE = "eager"
 # Asked for only once a value is in dispute: together they cost as much as the run itself.
 _ARBITERS = ("twin", "spread")
 _VALUE_KINDS = (Kind.VALUE, Kind.SPECIAL)
-BATCH_PATIENCE = 3.0  # for what many cases may take together, some of them one by one
+BATCH_PATIENCE = 2.0  # for what many cases may take together, some of them one by one
 _PASS_BY_PASS = "pipeline"  # there the stage is the guilty pass
 _ANY_STAGE = (*_VALUE_KINDS, Kind.DTYPE, Kind.SHAPE, Kind.STRUCTURE, Kind.MUTATION, Kind.WHOLE_ONLY)
 
@@ -180,7 +180,7 @@ class Evaluator:
         return found
 
     def _observe_many(self, evaluations: Sequence[Evaluation], target: TargetSpec) -> list[Outcome]:
-        """What a target does with many cases in one job, and with each by itself where that job does not end well."""
+        """What a target does with many cases in one job; where that dies, with either half, else with each by itself."""
         if len(evaluations) > 1:
             first, *rest = (to_wire(each.case) for each in evaluations)
             given = {**target.options, **self.options.get(target.name, {})}
@@ -193,6 +193,9 @@ class Evaluator:
                 }
                 outcomes = [dataclasses.replace(whole, more=()), *(from_wire(Outcome, each) for each in whole.more)]
                 return [dataclasses.replace(each, **shared) for each in outcomes]  # type: ignore[arg-type]
+            if whole.status is Status.CRASH and len(evaluations) > 2:
+                half = len(evaluations) // 2
+                return self._observe_many(evaluations[:half], target) + self._observe_many(evaluations[half:], target)
         return [self.observe(each.case, target, each.reference) for each in evaluations]
 
     def evidence(

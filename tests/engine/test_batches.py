@@ -51,9 +51,9 @@ def test_cases_are_given_in_batches_and_outcomes_come_back_in_order() -> None:
     assert outcomes[0].seconds == {"total": 1.0}
 
 
-def test_a_batch_that_dies_is_run_case_by_case() -> None:
+def test_a_batch_that_dies_is_halved_until_each_case_is_alone() -> None:
     outcomes, sizes, _ = evaluated("dies", 3)
-    assert sizes == [3, 1, 1, 1]
+    assert sizes == [3, 1, 2, 1, 1]
     assert [outcome.status for outcome in outcomes] == [Status.OK] * 3
 
 

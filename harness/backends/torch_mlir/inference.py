@@ -33,6 +33,8 @@ _KEPT = frozenset({"func.func", "builtin.module", "torch.vtensor.literal"})
 _TENSOR = re.compile(r"vtensor<(?:\[[^\]]*\]|\*)(?:,[^<>]*(?:<[^<>]*>)?)?>")
 _SIZES = re.compile(r"(?<=vtensor<\[)[^\]]+(?=\])")
 _STRICT = "torch.assume_strict_symbolic_shapes"
+_CULPRIT = re.compile(r"in function @f(\d+)")
+_HALVED = 4  # fewer cases are not worth two modules
 _OUTSIDE = re.compile(r'torch\.operator "(torch\.[\w.]+)"')
 
 
@@ -105,21 +107,40 @@ class InferenceBackend:
         progress.stage("import")
         imported = [_import(case, job) for case in cases]
         progress.stage(INFERENCE)
-        together: dict[int, list[tuple[Claim | None, ...]]] = {}
-        if len(cases) > 1:
-            whole = [(index, wanted) for index, each in enumerate(imported) if isinstance(each, list) for wanted in each]
-            inferred, _ = _infer([wanted for _, wanted in whole])
-            for (index, _), claims in zip(whole, inferred, strict=True):
-                together.setdefault(index, []).append(claims)
+        waiting = {index: each for index, each in enumerate(imported) if isinstance(each, list)}
+        together = _together(waiting) if len(cases) > 1 else {}
         outcomes = []
         for index, each in enumerate(imported):
             if isinstance(each, Outcome):
                 outcomes.append(each)
-            elif index in together and all(map(_complete, together[index])):
+            elif index in together:
                 outcomes.append(_outcome(job, each, together[index]))
             else:
                 outcomes.append(_alone(cases[index], job, each))
         return outcomes
+
+
+def _together(waiting: Mapping[int, list[_Wanted]]) -> dict[int, list[tuple[Claim | None, ...]]]:
+    """The claims of the cases that get theirs in one module; a case that fails it is left out, or the module is halved."""
+    waiting = dict(waiting)
+    while waiting:
+        places = [index for index, each in waiting.items() for _ in each]
+        inferred, failure = _infer([wanted for each in waiting.values() for wanted in each])
+        found: dict[int, list[tuple[Claim | None, ...]]] = {}
+        for index, claims in zip(places, inferred, strict=True):
+            found.setdefault(index, []).append(claims)
+        done = {index: claims for index, claims in found.items() if all(map(_complete, claims))}
+        if failure is None or classify(failure, ())[0] is Failure.REFUSAL or len(done) == len(waiting):
+            return done
+        named = _CULPRIT.search(str(failure))
+        if named is None:
+            if len(waiting) < _HALVED:
+                return {}
+            items = list(waiting.items())
+            half = len(items) // 2
+            return _together(dict(items[:half])) | _together(dict(items[half:]))
+        del waiting[places[int(named[1])]]
+    return {}
 
 
 def _import(case: Case, job: Job) -> list[_Wanted] | Outcome:
