@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import faulthandler
+import gc
 import os
 import resource
 import signal
@@ -73,7 +74,9 @@ def serve(backend: Backend, target: str, sock: socket.socket, page_fd: int, limi
     faulthandler.register(STACK_SIGNAL, file=2)
     progress.stage(START_STAGE)
     try:
+        gc.disable()  # some libraries can only be imported here
         backend.start()
+        gc.enable()
         versions = dict(backend.versions())
         _send(sock, Hello(versions=versions))
     except BaseException as error:
