@@ -89,6 +89,7 @@ def test_a_call_is_said_in_oneflows_own_way(call: tuple[object, ...], expected: 
         (("torch.div", X, 2), {"rounding_mode": "floor"}, "r = oneflow.floor_divide(x, 2)"),
         (("torch.div", X, Y), {"rounding_mode": "trunc"}, "r = oneflow.trunc(oneflow.div(x, y))"),
         (("torch.sum", X), {"dtype": DType("float64")}, "r = oneflow.sum(x.to(oneflow.float64))"),
+        (("torch.sum", X), {"dtype": DType("int32")}, "r = oneflow.sum(x.to(oneflow.int32)).to(oneflow.int32)"),
         (("sum", X, 1), {"dtype": DType("int64"), "keepdim": True}, "r = oneflow.sum(x.to(oneflow.int64), 1, True)"),
         ((f"{F}softmax", X, 1), {"dtype": DType("float64")}, "r = oneflow.softmax(x.to(oneflow.float64), 1)"),
         (("torch.softmax", X, 1, DType("float64")), {}, "r = oneflow.softmax(x.to(oneflow.float64), 1)"),

@@ -11,8 +11,10 @@ from harness.backends.oneflow.translate.registry import call, form, op, refuse
 def _reduce(a: SimpleNamespace) -> Expr:
     dtype = getattr(a, "dtype", None)
     if dtype is not None and a.op in ("sum", "mean"):
-        # OneFlow takes no dtype here; PyTorch's documentation says that the input is cast to it first.
-        a.input, dtype = call(".to", a.input, dtype), None
+        # OneFlow takes no dtype here; PyTorch's documentation says that the input is cast to it first. The result of
+        # bools and narrow integers is cast as well, since OneFlow sums them in int64.
+        cast = SimpleNamespace(**{**vars(a), "input": call(".to", a.input, dtype), "dtype": None})
+        return _reduce(cast) if "float" in dtype.name or dtype.name == "int64" else call(".to", _reduce(cast), dtype)
     if a.dim is not None:
         return call(f"oneflow.{a.op}", a.input, a.dim, a.keepdim, dtype=dtype)
     if a.keepdim:
