@@ -300,6 +300,7 @@ class Investigator:
             self._check()
             return self.evaluator.observe(settled.case, target, settled.reference, fresh=True, options={**options, **more})
 
+        followed = settled.observed
         if settled.verdict.oracle == guilt.ORACLE:
             found = guilt.of_verdict(settled.verdict)
         else:
@@ -308,7 +309,7 @@ class Investigator:
             found = guilt.of_followed(settled.verdict, followed, verdicts, lowering=target.voter)
         if found.address:
             found = guilt.with_pattern(found, follow(route=found.route, pipeline=found.pipeline, pattern=found.address))
-        artifacts = {**settled.observed.artifacts, guilt.ARTIFACT: guilt.to_text(found)}
+        artifacts = {**settled.observed.artifacts, **guilt.snapshots(found, followed), guilt.ARTIFACT: guilt.to_text(found)}
         return dataclasses.replace(settled, observed=dataclasses.replace(settled.observed, artifacts=artifacts))
 
     def _vote(self, settled: Evidence, target: TargetSpec) -> tuple[Evidence, str]:

@@ -18,7 +18,7 @@ from harness.engine.rundir import UNPROVEN
 from harness.errors import HarnessError, UsageError
 from harness.exporting.titles import title_of
 from harness.reproducers.render import Script, render
-from harness.reproducers.run import mlir_shows
+from harness.reproducers.run import mlir_gives, mlir_shows
 from harness.reproducers.source import case_source
 from harness.triage.features import dtype_class
 from harness.triage.vote import EVERY_WAY
@@ -69,7 +69,9 @@ class FindingKeeper:
         entry = self.entry(finding)
         note = _remarks(finding)
         reproducer = render(entry)
-        mlir = reproducer.mlir if reproducer.mlir is not None and mlir_shows(reproducer.mlir) else None
+        mlir = reproducer.mlir
+        if mlir is not None and not (mlir_gives(mlir, reproducer.mlir_leaves) if reproducer.mlir_leaves else mlir_shows(mlir)):
+            mlir = None
         proof = Proof(False, reproducer.reason)
         for script in reproducer.scripts:
             proof = self._prove(script)

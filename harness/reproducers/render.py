@@ -9,6 +9,8 @@ from harness.corpus.entry import Entry
 from harness.errors import Unsupported
 from harness.model.verdict import Kind, Verdict
 from harness.reproducers import replay, torch_mlir
+from harness.reproducers.torch_mlir_passes import mlir_of_pass
+from harness.triage.guilt import ORACLE
 
 _IR_KINDS = (Kind.CRASH, Kind.TIMEOUT, Kind.OOM, Kind.ERROR, Kind.INVALID_IR, Kind.SILENT_ERROR)
 
@@ -29,12 +31,14 @@ class Script:
 class Reproducer:
     """The scripts that may show an entry's bug, the best for its maintainers first, and IR where it tells the story.
 
-    `reason` says why there is no bare script, where there is none.
+    `reason` says why there is no bare script, where there is none. `mlir_leaves` is the IR that torch-mlir-opt must make of
+    `mlir` for it to show the bug; empty where it must fail, die, hang or report an error.
     """
 
     scripts: tuple[Script, ...] = ()
     mlir: str | None = None
     reason: str = ""
+    mlir_leaves: str = ""
 
     @property
     def bare(self) -> Script | None:
@@ -54,17 +58,20 @@ def render(entry: Entry) -> Reproducer:
     through_fxdiff = Script(
         replay.repro_source(entry.case, verdict, target(entry.target), victim=entry.victim, tries=tries, note=note), bare=False
     )
+    mlir, leaves = _mlir(entry, verdict)
     try:
         bare = _bare(entry, verdict, note)
     except Unsupported as error:
-        return Reproducer((through_fxdiff,), _mlir(entry, verdict), str(error))
-    return Reproducer((bare, through_fxdiff), _mlir(entry, verdict))
+        return Reproducer((through_fxdiff,), mlir, str(error), leaves)
+    return Reproducer((bare, through_fxdiff), mlir, mlir_leaves=leaves)
 
 
 def _bare(entry: Entry, verdict: Verdict, note: str) -> Script:
     if entry.victim is not None:
         raise Unsupported("it takes a later case to show it")
     if entry.signature.family == "torch-mlir":
+        if verdict.oracle == ORACLE and verdict.detail["guilty"]["pipeline"] != "fx":
+            raise Unsupported("it takes the passes of torch-lower-to-backend-contract, which torch_mlir.fx does not run")
         if entry.route == "raw":
             raise Unsupported("the users' route, which decomposes operators before the import, does not show it")
         return Script(torch_mlir.repro_source(entry.case, verdict, entry.reference, note=note))
@@ -75,7 +82,11 @@ def _bare(entry: Entry, verdict: Verdict, note: str) -> Script:
     raise Unsupported(f"nothing but fxdiff runs {entry.target}")
 
 
-def _mlir(entry: Entry, verdict: Verdict) -> str | None:
-    if entry.signature.family != "torch-mlir" or verdict.kind not in _IR_KINDS:
-        return None
-    return torch_mlir.mlir_source(entry.observed)
+def _mlir(entry: Entry, verdict: Verdict) -> tuple[str | None, str]:
+    """repro.mlir, and the IR that torch-mlir-opt must make of it where that is what it shows."""
+    if entry.signature.family != "torch-mlir":
+        return None, ""
+    of_pass = mlir_of_pass(entry)
+    if of_pass is not None:
+        return of_pass
+    return (torch_mlir.mlir_source(entry.observed) if verdict.kind in _IR_KINDS else None), ""

@@ -123,22 +123,28 @@ def run_source(
         return run_script(script, python=python, env=env, timeout=timeout, path=path)
 
 
-def run_mlir(text: str, *, timeout: float = 20.0) -> ReproRun:
-    """Run the RUN line of a repro.mlir with the torch-mlir-opt beside our own interpreter, or else the one on PATH.
-
-    The exit code is torch-mlir-opt's; None is a hang. Raises TargetUnavailable where there is none.
-    """
+def _opt_command(text: str) -> list[str]:
+    """What the RUN line of a repro.mlir says, reading the file from stdin."""
     found = shutil.which("torch-mlir-opt", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
     match = re.match(r"// RUN: torch-mlir-opt -pass-pipeline='([^'\n]*)' %s\n", text)
     if match is None:
         raise FormatError("a repro.mlir must begin with its RUN line")
     if found is None:
         raise TargetUnavailable("torch-mlir-opt is not installed")
+    return [found, f"-pass-pipeline={match[1]}"]
+
+
+def run_mlir(text: str, *, timeout: float = 20.0) -> ReproRun:
+    """Run the RUN line of a repro.mlir with the torch-mlir-opt beside our own interpreter, or else the one on PATH.
+
+    The exit code is torch-mlir-opt's; None is a hang. Raises TargetUnavailable where there is none.
+    """
+    command = _opt_command(text)
     with tempfile.TemporaryFile() as source:
         source.write(text.encode())
         source.seek(0)
         process = subprocess.Popen(
-            [found, f"-pass-pipeline={match[1]}"],
+            command,
             stdin=source,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -154,3 +160,12 @@ def mlir_shows(text: str, *, timeout: float = 20.0) -> bool:
     except TargetUnavailable:
         return False
     return ran.exit_code != 0 or "error:" in ran.output
+
+
+def mlir_gives(text: str, wanted: str, *, timeout: float = 20.0) -> bool:
+    """Whether torch-mlir-opt makes `wanted` of a repro.mlir; False where there is no torch-mlir-opt."""
+    try:
+        ran = subprocess.run(_opt_command(text), input=text, capture_output=True, text=True, timeout=timeout, check=False)
+    except (TargetUnavailable, subprocess.TimeoutExpired):
+        return False
+    return ran.returncode == 0 and ran.stdout.strip() == wanted.strip()

@@ -14,6 +14,7 @@ from harness.model.values import Value
 from harness.model.verdict import Kind, Verdict
 
 ARTIFACT = "guilty"
+SNAPSHOT = "ir/"  # and the digest: the artifact of a snapshot
 ORACLE = "pipeline"  # the oracle whose verdicts name a pass
 _BELOW = {"linalg": "TorchToLinalg or later", "tosa": "TorchToTosa or later", "stablehlo": "TorchToStablehlo or later"}
 _TORCH_STAGES = ("import", "torch-pipeline")
@@ -26,6 +27,7 @@ class Guilt:
     """The part at fault, `place`: a pass, `import`, or the lowering below the torch dialect; empty where nobody can tell.
 
     `reason` says why nobody can, or what shows it. The operation's value is `expected` before the pass and `actual` after it.
+    `text` is the pass as a pipeline holds it, `before` and `after` name the snapshots on its two sides.
     """
 
     place: str
@@ -40,6 +42,9 @@ class Guilt:
     actual: str = ""
     pattern: str = ""
     pattern_op: str = ""
+    text: str = ""
+    before: str = ""
+    after: str = ""
 
     @property
     def address(self) -> str:
@@ -66,6 +71,9 @@ def of_verdict(verdict: Verdict) -> Guilt:
         told.get("node", ""),
         told.get("expected", ""),
         told.get("actual", ""),
+        text=told.get("text", ""),
+        before=told.get("before", ""),
+        after=told.get("after", ""),
     )
 
 
@@ -110,6 +118,12 @@ def with_pattern(guilt: Guilt, followed: Outcome) -> Guilt:
     """The guilt with the pattern that a run which looked for it found."""
     name, _, op = followed.artifacts.get("pattern", "").partition("\n")
     return dataclasses.replace(guilt, pattern=name, pattern_op=op)
+
+
+def snapshots(guilt: Guilt, followed: Outcome) -> dict[str, str]:
+    """The IR on the two sides of the guilty pass, as artifacts."""
+    wanted = {SNAPSHOT + digest for digest in (guilt.before, guilt.after) if digest}
+    return {name: text for name, text in followed.artifacts.items() if name in wanted}
 
 
 def to_text(guilt: Guilt) -> str:

@@ -10,7 +10,7 @@ import torch
 from harness.backends.protocol import Progress
 from harness.backends.torch_mlir import warmup
 from harness.backends.torch_mlir.backend import toolchain, versions
-from harness.backends.torch_mlir.fixpoint import Follower, PassRunner
+from harness.backends.torch_mlir.fixpoint import Follower, Limits, PassRunner
 from harness.backends.torch_mlir.imported import Imported
 from harness.backends.torch_mlir.importing import import_case
 from harness.backends.torch_mlir.passes import PIPELINES, pipeline
@@ -26,6 +26,7 @@ from harness.model.values import Value
 ROUTES = ("raw", "decomposed", "export")
 BOTH = ("decomposed", "raw")  # the users' way first, so that what both show is told of it
 IMPORT = "import"
+DEFAULT_LIMITS = Limits()
 SNAPSHOT = "ir/"  # the artifact of a snapshot is called so, and by its digest
 
 
@@ -63,7 +64,7 @@ class FixpointBackend:
         return follow_case(case, job, progress, runner=self.runner())
 
 
-def follow_case(case: Case, job: Job, progress: Progress, *, runner: PassRunner | None = None) -> Outcome:
+def follow_case(case: Case, job: Job, progress: Progress, *, runner: PassRunner | None = None, limits: Limits = DEFAULT_LIMITS) -> Outcome:
     """The stories of `case` as `job`'s options ask for them.
 
     The stage is the pass at work. An outcome in which something is wrong, or that was asked for `ir`, keeps the snapshots at issue.
@@ -71,7 +72,7 @@ def follow_case(case: Case, job: Job, progress: Progress, *, runner: PassRunner 
     routes = _chosen(job.options.get("route"), ROUTES, BOTH, "route")
     names = _chosen(job.options.get("pipeline"), PIPELINES, PIPELINES, "pipeline")
     tools = toolchain()
-    follower = Follower(tools, enter=progress.stage, runner=runner)
+    follower = Follower(tools, enter=progress.stage, limits=limits, runner=runner)
     stories: list[FixpointStory] = []
     refusals: list[str] = []
     sought = str(job.options.get("pattern") or "").split("|")

@@ -31,7 +31,9 @@ def follow(case: Case, *, damage: str = "", want: tuple[str, ...] = (), **option
     planted: PassRunner = PlantedRunner(runner, damage) if damage else runner  # type: ignore[assignment]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return follow_case(case, Job(b"", "torch-mlir:fixpoint", want=want, options=options), SILENT, runner=planted)
+        return follow_case(
+            case, Job(b"", "torch-mlir:fixpoint", want=want, options=options), SILENT, runner=planted, limits=Limits(iterations=4)
+        )
 
 
 def verdicts(case: Case, outcome: Outcome) -> tuple[Verdict, ...]:
@@ -57,7 +59,7 @@ EXPECTED = {
 }
 
 
-LATER = {"no-convergence": 10, "cycle": 2}  # the iteration in which it shows
+LATER = {"no-convergence": 4, "cycle": 2}  # the iteration in which it shows
 
 
 # What refinement makes good within the iteration is no fault.
