@@ -11,7 +11,7 @@ import os
 import time
 from dataclasses import asdict, dataclass
 
-from benchmarks import torch_mlir
+from benchmarks import oneflow, torch_mlir
 from generators.draw import draw_case
 from generators.profile import derive, profile
 from harness.cli.session import Session
@@ -132,6 +132,7 @@ def main() -> int:
     met = all(result.rate >= GOALS[result.targets] for result in results)
     low = all(result.overhead <= OVERHEAD_GOAL for result in results)
     print("\n".join(torch_mlir.lines(cases=arguments.cases, seed=arguments.seed)))
+    print("\n".join(oneflow.lines(cases=arguments.cases, seed=arguments.seed)))
     print(f"rates {_word(met)}; overhead of at most {OVERHEAD_GOAL:.0%} {_word(low)}; {time.monotonic() - begun:.0f} s")
     return 0
 

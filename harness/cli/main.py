@@ -28,6 +28,7 @@ _VERBS = {
     "pipeline": ("harness.cli.pipeline", "pipeline_command", "Follow one program through torch-mlir, pass by pass."),
     "minimize": ("harness.cli.minimize", "minimize_command", "Shrink a finding further, or make findings of a case file."),
     "export": ("harness.cli.export", "export_command", "Write a finding as a script, an issue, or a test."),
+    "profile": ("harness.cli.profile", "profile_command", "Say how long each node of a program takes in OneFlow."),
     "corpus": ("harness.cli.corpus", "corpus_command", "Look after the entries of a corpus."),
     "doctor": ("harness.cli.doctor", "doctor_command", "Say what is installed, what is missing, and how to mend it."),
 }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from harness.environments.availability import installed, missing, other_version
 from harness.environments.oneflow_build import build_oneflow
-from harness.environments.oneflow_env import write_launcher
+from harness.environments.oneflow_env import oneflow_python, write_launcher
 from harness.environments.versions import pins
 from harness.errors import FxdiffError, TargetUnavailable
 
@@ -25,7 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m harness.environments.build", description=__doc__)
     parser.add_argument("--require", action="store_true", help="exit with 4 where a target cannot be made available")
     parser.add_argument("--rebuild", action="store_true", help="build OneFlow's environment anew")
+    parser.add_argument("--launcher", action="store_true", help="build nothing; print the command that starts OneFlow's interpreter")
     options = parser.parse_args(arguments)
+    if options.launcher:
+        print(oneflow_python().launcher)
+        return 0
     complete = True
     for zygote in ("torch", "torch-mlir"):
         if (problem := missing(zygote)) is not None:

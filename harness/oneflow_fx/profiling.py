@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 import time
 from collections.abc import Callable
@@ -85,7 +86,11 @@ def synchronize() -> None:
 
 
 def _target_text(target: str | Callable[..., Any]) -> str:
+    """A target as a user would write it, where OneFlow offers it under a short name."""
     if isinstance(target, str):
         return target
-    module = (getattr(target, "__module__", "") or "").replace("_operator", "operator")
-    return f"{module}.{target.__name__}" if module else target.__name__
+    name = target.__name__
+    for module in (oneflow, oneflow.nn.functional, operator):
+        if getattr(module, name, None) is target:
+            return f"{module.__name__.removeprefix('_')}.{name}"
+    return f"{target.__module__}.{name}" if getattr(target, "__module__", None) else name

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from harness.environments.build import main
 from harness.environments.cache import environment_dir
 from harness.environments.oneflow_env import OneFlowEnvironment, oneflow_python, read, write, write_launcher
 from harness.environments.versions import pins
@@ -166,3 +167,9 @@ def test_the_launcher_starts_the_interpreter_with_the_stubs_behind_the_users_own
     assert run.stdout == f"{stubs} 2 a b\n"
     run = subprocess.run([environment.launcher, "x"], env={**clean, "LD_LIBRARY_PATH": "/mine"}, capture_output=True, text=True, check=True)
     assert run.stdout == f"/mine:{stubs} 2 x\n"
+
+
+def test_the_launcher_is_told_to_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    environment = _real()
+    assert main(["--launcher"]) == 0
+    assert capsys.readouterr().out == f"{environment.launcher}\n"

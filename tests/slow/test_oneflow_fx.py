@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,17 @@ def test_what_is_traced_computes_the_same_over_drawn_programs() -> None:
             assert traced.calls == plain.calls, index
             compared += 1
     assert compared > 40
+
+
+def test_profile_measures_a_users_module(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
+        "import torch\ndef build():\n    return torch.nn.Sequential(torch.nn.Linear(400, 400), torch.nn.ReLU())\n"
+        "def inputs():\n    return (torch.ones(500, 400),)\n"
+    )
+    command = [sys.executable, "-m", "harness.cli.main", "profile", str(file), "--target", "oneflow", "--json"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    (graph,) = json.loads(run.stdout)["graphs"]
+    assert [node["name"] for node in graph["nodes"]] == ["linear", "relu"]
+    assert graph["nodes"][0]["share"] > 0.5

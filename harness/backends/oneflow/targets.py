@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.backends.oneflow.graph import AT_IMPORT, as_graph, environment, through_mlir
-from harness.backends.oneflow.traced import as_fused, as_traced
+from harness.backends.oneflow.traced import as_fused, as_profiled, as_traced
 from harness.backends.oneflow.ways import ModuleBackend, Way, as_it_is
 
 _WAYS: Mapping[str, Way] = {
@@ -14,6 +14,7 @@ _WAYS: Mapping[str, Way] = {
     "graph-mlir": through_mlir,
     "fx": as_traced,
     "fused": as_fused,
+    "profile": as_profiled,
 }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import statistics
+from dataclasses import asdict
 from typing import Any
 
 from harness.backends.oneflow.errors import OneFlowUnsupported
@@ -31,6 +34,20 @@ def as_fused(subject: Subject) -> Any:
     subject.evidence.artifacts["fused.py"] = module.code.strip()
     subject.progress.stage("run")
     return module(*subject.inputs)
+
+
+def as_profiled(subject: Subject) -> Any:
+    """Trace, and run node by node as often as the option `runs` says, with the time of each among the artifacts."""
+    from harness.oneflow_fx import ProfilingInterpreter
+
+    profiler = ProfilingInterpreter(_traced(subject))
+    subject.progress.stage("run")
+    result = None
+    for _ in range(int(str(subject.options.get("runs", "20")))):
+        result = profiler.run(*subject.inputs)
+    told = {"seconds": statistics.fmean(profiler.total[1:] or profiler.total), "nodes": [asdict(each) for each in profiler.times()]}
+    subject.evidence.artifacts["profile.json"] = json.dumps(told)
+    return result
 
 
 def _traced(subject: Subject) -> Any:
