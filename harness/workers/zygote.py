@@ -99,7 +99,7 @@ class Zygote:
 
     def configure(self) -> None:
         """Take the first packet: import, instantiate and warm every target that it names, then report ready."""
-        gc.disable()  # what an import makes stays: to search it for garbage again and again is a seventh of the time
+        gc.disable()  # what imports make stays, and searching it for garbage again and again is a fifth of their time
         kernel.adopt_orphans()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         packet = receive_packet(self.control)
@@ -116,7 +116,6 @@ class Zygote:
                 said = "".join(traceback.format_exception_only(error)).strip()
                 self.failed[name] = f"{said[-_TEXT:]} ({place.filename}:{place.lineno})"
         rehearse()
-        gc.collect()
         gc.freeze()  # or a collection in each child would copy every page of the libraries' objects
         gc.enable()
         self._tell({"op": "ready", "failed": self.failed})
@@ -180,7 +179,6 @@ class Zygote:
             return
         try:
             self._become_child(parent, output_fd)
-            gc.unfreeze()
             zygote = Zygote(socket.socket(fileno=control_fd), dict(self.backends))
             zygote.configure()
             zygote.loop()
