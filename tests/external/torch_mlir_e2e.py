@@ -5,7 +5,8 @@
 CHECKOUT is a checkout of llvm/torch-mlir; nothing of it is kept here. Every test is captured in a worker and its cases are run
 by all targets in workers of their own, so that no death ends the run. `--rows` keeps one JSON line a test; a later run with
 the same file goes on where that one stopped. Each test is checked, or refused for the reason that is printed; what differs
-from the suite's lists of expected failures is listed with what we saw. Exit code 0, or 3 where fxdiff itself failed.
+from the suite's lists of expected failures is listed with what we saw, and with what the suite's own configuration, run here
+in a worker too, makes of the test today. Exit code 0, or 3 where fxdiff itself failed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from harness.backends.protocol import TargetSpec, target
+from harness.backends.torch_mlir.lowerings import lowering_of
 from harness.cli.session import SlotRunner
 from harness.engine.evaluate import Evaluation, Evaluator
 from harness.exporting.torch_mlir import SUITE_ATOL, SUITE_RTOL
@@ -62,13 +64,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One test: how it was captured or why it was not, and every target's answer."""
+    """One test: how it was captured or why it was not, and every target's answer.
+
+    `own` is what the suite's own configuration says where an answer is not what its lists say: empty where it passes.
+    """
 
     test: str
     captured: str = ""
     refused: str = ""
     internal: str = ""
     answers: Mapping[str, Answer] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
 
 
 class Suite:
@@ -114,6 +120,15 @@ class Suite:
                     answers[spec.name] = found
         return Row(test, told.artifacts["how"], answers=answers)
 
+    def with_own(self, row: Row, failing: Mapping[str, Container[str]]) -> Row:
+        """The row with what the suite's own configurations say, wherever ours is not what its lists say."""
+        own = dict(row.own)
+        for name, listed in failing.items():
+            if name not in own and differs(row, name, expected_to_fail=row.test in listed):
+                told = self.ask(test=row.test, config=lowering_of(name).name)
+                own[name] = "" if told.status is Status.OK else told.message or f"{told.status.value} in {told.stage}"
+        return replace(row, own=own)
+
 
 def answer_of(evaluation: Evaluation, name: str) -> Answer:
     """What a target's outcome and its verdicts come to."""
@@ -144,18 +159,25 @@ def forgiven(reference: Outcome, observed: Outcome) -> bool:
     return True
 
 
-def explanation(row: Row, name: str, *, expected_to_fail: bool) -> str | None:
-    """Why an answer is not what the suite's lists say; None where it is."""
+def differs(row: Row, name: str, *, expected_to_fail: bool) -> bool:
+    """Whether an answer is not what the suite's lists say."""
     found = row.answers.get(name)
-    if found is None:
+    return found is not None and (found.answer == AGREES) == expected_to_fail
+
+
+def explanation(row: Row, name: str, *, expected_to_fail: bool) -> str | None:
+    """Why an answer is not what the suite's lists say, with what the suite itself makes of the test here; None where it is."""
+    if not differs(row, name, expected_to_fail=expected_to_fail):
         return None
+    found, own = row.answers[name], row.own.get(name)
     if found.answer == AGREES:
-        return "the suite expects a failure; here it agrees with eager to the tolerance of its operators" if expected_to_fail else None
-    if expected_to_fail:
-        return None
-    if found.lenient:
-        return f"fxdiff is stricter than the suite, which lets rtol {SUITE_RTOL}, atol {SUITE_ATOL} and the sign of zero pass: {found.says}"
-    return f"the suite expects it to pass: {found.answer}: {found.says}"
+        ours = "listed as failing, agrees here"
+    elif found.lenient:
+        ours = f"fxdiff is stricter than the suite's rtol {SUITE_RTOL}, atol {SUITE_ATOL}: {found.says}"
+    else:
+        ours = f"listed as passing, {found.answer} here: {found.says}"
+    theirs = "" if own is None else "; the suite's own run passes here too" if not own else f"; the suite's own run fails here: {own}"
+    return ours + theirs
 
 
 def report(rows: Sequence[Row], lists: Mapping[str, Sequence[str]], total: int) -> Iterator[str]:
@@ -169,7 +191,7 @@ def report(rows: Sequence[Row], lists: Mapping[str, Sequence[str]], total: int) 
     for row in internal:
         yield f"  INTERNAL {row.test}: {row.internal or [each.says for each in row.answers.values() if each.answer == INTERNAL]}"
     for name, keys in CONFIGS.items():
-        failing = {test for key in keys for test in lists[key]}
+        failing = failing_of(keys, lists)
         counts = Counter((row.answers[name].answer, row.test in failing) for row in checked if name in row.answers)
         said = ", ".join(f"{answer} {counts[answer, False]} (+{counts[answer, True]} in the suite's lists)" for answer in _ORDER[:3])
         yield f"{name}: {said}"
@@ -177,6 +199,11 @@ def report(rows: Sequence[Row], lists: Mapping[str, Sequence[str]], total: int) 
             why = explanation(row, name, expected_to_fail=row.test in failing)
             if why is not None:
                 yield f"  {row.test}: {why}"
+
+
+def failing_of(keys: Sequence[str], lists: Mapping[str, Sequence[str]]) -> set[str]:
+    """The tests that any of these lists holds."""
+    return {test for key in keys for test in lists[key]}
 
 
 def read_rows(path: Path | None) -> dict[str, Row]:
@@ -205,6 +232,7 @@ def main() -> int:
     rows = read_rows(arguments.rows)
     try:
         tests, lists = suite.names()
+        failing = {name: failing_of(keys, lists) for name, keys in CONFIGS.items()}
         chosen = [test for test in tests if re.search(arguments.filter, test)]
         if arguments.sample:
             chosen = chosen[:: max(1, len(chosen) // arguments.sample)][: arguments.sample]
@@ -212,9 +240,10 @@ def main() -> int:
             for number, test in enumerate(chosen):
                 if arguments.seconds and time.monotonic() - begun > arguments.seconds:
                     break
-                if test in rows:
+                before = rows.get(test)
+                rows[test] = row = suite.with_own(before or suite.row(test), failing)
+                if row == before:
                     continue
-                rows[test] = row = suite.row(test)
                 print(f"{number + 1}/{len(chosen)} {test}", file=sys.stderr)
                 if kept is not None:
                     kept.write(json.dumps(asdict(row)) + "\n")

@@ -6,9 +6,11 @@ Nothing of torch-mlir's checkout is copied; its path comes in the environment va
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
+import re
 import sys
 import types
 import warnings
@@ -32,6 +34,11 @@ SUITE = "torch_mlir_e2e_test.test_suite"
 # torch.export first: the suite's own configurations go that way.
 ORDER = ("export", "dynamo", "symbolic_trace")
 SEEDS = (1, 2)
+_BACKENDS = {
+    "linalg": ("linalg_on_tensors_backends.refbackend", "RefBackendLinalgOnTensorsBackend"),
+    "tosa": ("tosa_backends.linalg_on_tensors", "LinalgOnTensorsTosaBackend"),
+    "stablehlo": ("stablehlo_backends.linalg_on_tensors", "LinalgOnTensorsStablehloBackend"),
+}
 
 
 def register_suite(checkout: Path) -> dict[str, Any]:
@@ -48,6 +55,7 @@ def register_suite(checkout: Path) -> dict[str, Any]:
     vision.models = _stub("torchvision.models")  # type: ignore[attr-defined]
     _stub("multiprocess", set_start_method=lambda how: None)
     _stub(f"{SUITE}.vision_models")
+    _stub("torch_mlir_e2e_test.configs", __path__=[str(root / "python" / "torch_mlir_e2e_test" / "configs")])  # less its imports
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         from torch_mlir_e2e_test import test_suite  # type: ignore[import-not-found]
@@ -68,7 +76,7 @@ def _stub(name: str, **contents: Any) -> types.ModuleType:
 class SuiteBackend:
     """Serves jobs whose option `test` names a test: its cases as artifacts. Option `list` asks for names instead.
 
-    Status `unsupported` says why a test cannot be checked.
+    Status `unsupported` says why a test cannot be checked. With option `config` the suite itself runs the test.
     """
 
     def __init__(self) -> None:
@@ -95,9 +103,31 @@ class SuiteBackend:
             names = {key: sorted(getattr(lists, key)) for key in dir(lists) if key.startswith("FX_IMPORTER") and key.endswith("SET")}
             return Outcome(job.target, Status.OK, artifacts={"tests": json.dumps(sorted(self.suite["tests"])), "lists": json.dumps(names)})
         test = self.suite["tests"][str(job.options["test"])]
+        if job.options.get("config"):
+            return _own_run(test, str(job.options["config"]), job, progress)
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             return _captured(test, job, progress)
+
+
+def _own_run(test: Any, config: str, job: Job, progress: Progress) -> Outcome:
+    """What the suite's own configuration (`linalg`, `tosa` or `stablehlo`) makes of a test today: ok, or the error in its words."""
+    progress.stage(f"the suite's own {config}")
+    output_type = "linalg-on-tensors" if config == "linalg" else config
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        from torch_mlir_e2e_test.configs.fx_importer_backend import FxImporterTestConfig  # type: ignore[import-not-found]
+        from torch_mlir_e2e_test.framework import compile_and_run_test
+        from torch_mlir_e2e_test.reporting import ErrorContext, SingleTestReport  # type: ignore[import-not-found]
+
+        package, name = _BACKENDS[config]
+        module = importlib.import_module(f"torch_mlir_e2e_test.{package}")
+        result = compile_and_run_test(test, FxImporterTestConfig(getattr(module, name)(), output_type))
+        report = SingleTestReport(result, ErrorContext.empty())
+        said = report.error_str() if report.failed else ""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(r"error: |python exception: |\w+(\.\w+)*(Error|Exception): ", line)] or lines
+    return Outcome(job.target, Status.ERROR if report.failed else Status.OK, message=" | ".join(telling[-2:])[:300])
 
 
 def _captured(test: Any, job: Job, progress: Progress) -> Outcome:
