@@ -57,6 +57,7 @@ def pipeline_command(
     from harness.cli.configured import configuration, policy_of
     from harness.cli.locating import locate
     from harness.cli.session import Session, consoles, load_plugins
+    from harness.corpus.entry import Entry
     from harness.engine.evaluate import Evaluator
     from harness.model.outcome import Status
     from harness.reporting.stories import story_data, story_lines
@@ -76,6 +77,11 @@ def pipeline_command(
         observed = evaluator.observe(case, spec, reference, want=("ir",), options=options)
         verdicts = evaluator.judge(case, reference, observed) if reference.status is Status.OK else ()
         guilty = _guilty(evaluator, case, target, reference, verdicts)
+        if isinstance(found, Entry) and found.verdict is not None and found.verdict.oracle != guilt.ORACLE:
+            lowering = spec_of(found.target).voter
+            if lowering:
+                told = guilt.of_followed(found.verdict, observed, verdicts, lowering=lowering)
+                guilty = _with_pattern(evaluator, case, target, reference, told)
     finally:
         session.close()
     if as_json:
@@ -115,7 +121,6 @@ def pipeline_command(
 
 def _guilty(evaluator: Evaluator, case: Case, target: str, reference: Outcome, verdicts: tuple[Verdict, ...]) -> Guilt | None:
     """Who is guilty of the worst that was found, down to the pattern."""
-    from harness.backends.protocol import target as spec_of
     from harness.triage import guilt
 
     if not verdicts:
@@ -123,8 +128,14 @@ def _guilty(evaluator: Evaluator, case: Case, target: str, reference: Outcome, v
     worst = verdicts[0]
     if worst.oracle != guilt.ORACLE:
         return guilt.Guilt(worst.stage, worst.message)
-    found = guilt.of_verdict(worst)
-    if not found.address:
-        return found
-    options = {"route": found.route, "pipeline": found.pipeline, "pattern": found.address}
-    return guilt.with_pattern(found, evaluator.observe(case, spec_of(target), reference, options=options))
+    return _with_pattern(evaluator, case, target, reference, guilt.of_verdict(worst))
+
+
+def _with_pattern(evaluator: Evaluator, case: Case, target: str, reference: Outcome, guilty: Guilt) -> Guilt:
+    from harness.backends.protocol import target as spec_of
+    from harness.triage import guilt
+
+    if not guilty.address:
+        return guilty
+    options = {"route": guilty.route, "pipeline": guilty.pipeline, "pattern": guilty.address}
+    return guilt.with_pattern(guilty, evaluator.observe(case, spec_of(target), reference, options=options))

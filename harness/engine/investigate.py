@@ -291,7 +291,7 @@ class Investigator:
 
     def _followed(self, settled: Evidence, target: TargetSpec) -> Evidence:
         """The guilty pass and pattern among the artifacts, for a target whose pipeline can be followed."""
-        if not target.follow_run or self._is_late() or not guilt.can_be_followed(settled.verdict):
+        if not target.follow_run or self._is_late():
             return settled
         route = settled.observed.artifacts.get("route", "").partition("+")[0]
         options = {**target.follow_run, **({"route": route} if route else {})}

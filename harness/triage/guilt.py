@@ -17,8 +17,8 @@ ARTIFACT = "guilty"
 SNAPSHOT = "ir/"  # and the digest: the artifact of a snapshot
 ORACLE = "pipeline"  # the oracle whose verdicts name a pass
 _BELOW = {"linalg": "TorchToLinalg or later", "tosa": "TorchToTosa or later", "stablehlo": "TorchToStablehlo or later"}
-_TORCH_STAGES = ("import", "torch-pipeline")
 _VALUES = (Kind.VALUE, Kind.SPECIAL, Kind.DTYPE, Kind.SHAPE, Kind.STRUCTURE, Kind.MUTATION, Kind.WHOLE_ONLY)
+_FAILURES = (Kind.ERROR, Kind.INVALID_IR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 _TYPES = (Kind.DECLARED_DTYPE, Kind.DECLARED_SHAPE)
 
 
@@ -50,11 +50,6 @@ class Guilt:
     def address(self) -> str:
         """The step, as a job that looks for the pattern names it; empty where there is no pass."""
         return f"{self.route}|{self.pipeline}|{self.step}" if self.step else ""
-
-
-def can_be_followed(verdict: Verdict) -> bool:
-    """Whether following the torch dialect may tell more than the verdict's stage does."""
-    return verdict.oracle == ORACLE or verdict.kind in (*_VALUES, *_TYPES) or verdict.stage in _TORCH_STAGES
 
 
 def of_verdict(verdict: Verdict) -> Guilt:
@@ -109,8 +104,8 @@ def _rank(verdict: Verdict, found: Verdict) -> int:
         return 1
     if verdict.kind in (*_VALUES, *_TYPES) and found.kind in (*_VALUES, *_TYPES, Kind.ERROR, Kind.SILENT_ERROR):
         return 2
-    if verdict.kind in (Kind.ERROR, Kind.INVALID_IR) and found.kind in (Kind.ERROR, Kind.INVALID_IR, Kind.SILENT_ERROR):
-        return 2
+    if verdict.kind in _FAILURES and found.kind in (*_VALUES, *_TYPES, Kind.ERROR, Kind.INVALID_IR, Kind.SILENT_ERROR):
+        return 2  # a lowering trips over what an earlier pass left
     return _UNRELATED
 
 

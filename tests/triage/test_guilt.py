@@ -56,10 +56,11 @@ def test_what_has_nothing_to_do_with_it_is_not_blamed() -> None:
     assert found.place == "TorchToLinalg or later"
 
 
-def test_only_what_the_torch_dialect_may_explain_is_followed() -> None:
-    assert guilt.can_be_followed(verdict(Kind.VALUE))
-    assert guilt.can_be_followed(verdict(Kind.TIMEOUT, stage="torch-pipeline"))
-    assert not guilt.can_be_followed(verdict(Kind.CRASH, stage="linalg"))
+def test_a_lowering_may_trip_over_what_an_earlier_pass_left() -> None:
+    refused = verdict(Kind.INVALID_IR, oracle="status", stage="linalg")
+    found = guilt.of_followed(refused, followed(), [accused(Kind.DECLARED_SHAPE, "torch-decompose-complex-ops")], lowering="linalg")
+    assert found.place == "torch-decompose-complex-ops"
+    assert guilt.of_followed(refused, followed(), [], lowering="linalg").place == "TorchToLinalg or later"
 
 
 def test_guilt_is_written_and_read_back() -> None:

@@ -20,6 +20,7 @@ from harness.backends.torch_mlir.pipelines import module_pipeline
 OPT = Path(torch_mlir._mlir_libs.__path__[0]) / "torch-mlir-opt"
 SECONDS = 10.0
 _ACTION = re.compile(r"begins .*?Action `apply-pattern pattern: (?P<name>.*?) \((?P<op>.*)\)`\n")
+_NAMESPACE = re.compile(r"(?:\w+|\{anonymous\}|\(anonymous namespace\))::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def attempts(source: str, pass_text: str) -> tuple[Pattern, ...]:
     with tempfile.NamedTemporaryFile("r", prefix="fxdiff-actions-", suffix=".log") as log:
         _opt(source, pass_text, f"--log-actions-to={log.name}")
         found = _ACTION.finditer(log.read())
-        return tuple(Pattern(match["name"].rpartition("::")[2], match["op"][:200], number) for number, match in enumerate(found, 1))
+        return tuple(Pattern(_NAMESPACE.sub("", match["name"]), match["op"][:200], number) for number, match in enumerate(found, 1))
 
 
 def applied(source: str, pass_text: str, count: int) -> Applied:
