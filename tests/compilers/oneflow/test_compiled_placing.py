@@ -110,7 +110,7 @@ def sharing(tensors: list[torch.Tensor]) -> list[list[bool]]:
     return [[a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() for a in tensors] for b in tensors]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graphs())
 def test_a_split_graph_computes_what_the_whole_one_does(module: Graph) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -123,7 +123,7 @@ def test_a_split_graph_computes_what_the_whole_one_does(module: Graph) -> None:
     assert sharing([*inputs, *outputs]) == sharing([*its_inputs, *its_outputs])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs())
 def test_no_stage_waits_for_a_later_one(module: Graph) -> None:
     placement = place(module.graph, {})
