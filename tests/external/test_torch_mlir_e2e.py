@@ -30,7 +30,9 @@ def evaluation(observed: Outcome, *verdicts: Verdict) -> Evaluation:
 def test_the_suite_forgives_what_allclose_forgives() -> None:
     assert forgiven(outcome([1.0, float("nan"), 0.0]), outcome([1.0009, float("nan"), -0.0]))
     assert not forgiven(outcome([1.0]), outcome([1.002]))
+    assert forgiven(outcome([8589934591], "int64"), outcome([8589934592], "int64"))
     assert not forgiven(outcome([1], "int64"), outcome([2], "int64"))
+    assert not forgiven(outcome([1], "bool"), outcome([0], "bool"))
 
 
 def test_answers_of_outcomes_and_verdicts() -> None:

@@ -148,15 +148,13 @@ def answer_of(evaluation: Evaluation, name: str) -> Answer:
 
 def forgiven(reference: Outcome, observed: Outcome) -> bool:
     """Whether the suite's own comparison lets the difference pass."""
-    for expected, actual in zip(reference.calls, observed.calls, strict=True):
-        for (_, want), (_, have) in zip(leaves(expected.output), leaves(actual.output), strict=True):
-            if isinstance(want, Tensor) and isinstance(have, Tensor):
-                first, second = want.array(), have.array()
-                if first.dtype.kind not in "fc" and not np.array_equal(first, second):
-                    return False
-                if first.dtype.kind in "fc" and not np.allclose(second, first, SUITE_RTOL, SUITE_ATOL, equal_nan=True):
-                    return False
-    return True
+    pairs = [
+        (want, have)
+        for expected, actual in zip(reference.calls, observed.calls, strict=True)
+        for (_, want), (_, have) in zip(leaves(expected.output), leaves(actual.output), strict=True)
+        if isinstance(want, Tensor) and isinstance(have, Tensor)
+    ]
+    return all(np.allclose(have.array(), want.array(), SUITE_RTOL, SUITE_ATOL, equal_nan=True) for want, have in pairs)
 
 
 def differs(row: Row, name: str, *, expected_to_fail: bool) -> bool:
