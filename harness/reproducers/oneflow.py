@@ -99,9 +99,9 @@ def repro_source(
     where the reference's traces, which programs of several nodes need, were not kept.
     """
     call = verdict.call or 0
-    traces = _traces(case, reference, call)
+    traces = traces_of_call(case, reference, call)
     chosen = _chosen(case, traces, verdict, guilty)
-    script = _Script(case, traces, chosen)
+    script = Script(case, traces, chosen)
     try:
         body = script.body()
     except OneFlowUnsupported as error:
@@ -110,13 +110,25 @@ def repro_source(
     output = Ref(chosen[-1].name) if alone else case.program.output
     expected = traces[chosen[-1].name].output if alone else reference.calls[call].output if reference.calls else None
     if verdict.kind is Kind.MUTATION:
-        output, expected = _mutated(case, reference, verdict, call)
+        output, expected = mutated(case, reference, verdict, call)
+    body = [f"    {line}" for line in body]
+    middle = "\n".join([*script.tensors, "", "", "def compute():", *body, f"    return {script.result(output)}"])
+    return assemble(middle, expected, verdict, calls=call + 1, timeout=timeout, note=note)
+
+
+def assemble(
+    middle: str, expected: Value, verdict: Verdict, *, calls: int, timeout: float, note: str, variables: Sequence[str] = ()
+) -> str:
+    """A whole script around the statements that define `compute()`; `variables` of the environment are set before the import."""
     process = verdict.kind in PROCESS_KINDS
+    imports = "\nimport signal\nimport subprocess" if process else ""
+    if variables:
+        imports = "\nimport os" + imports + "\n\n" + "\n".join(f'os.environ["{name}"] = "1"' for name in variables)
     parts = [
-        _HEAD.format(docstring=docstring(verdict, note), imports="\nimport signal\nimport subprocess" if process else ""),
-        "\n".join([*script.tensors, "", "", "def compute():", *(f"    {line}" for line in body), f"    return {script.result(output)}"]),
+        _HEAD.format(docstring=docstring(verdict, note), imports=imports),
+        middle,
         _expected(expected),
-        _check(verdict, expected, calls=call + 1),
+        _check(verdict, expected, calls=calls),
         entry_point(verdict.kind, timeout=timeout),
     ]
     text = "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
@@ -124,7 +136,7 @@ def repro_source(
     return text.replace("\ntry:\n", f"from math import {', '.join(mathematics)}\n\ntry:\n", 1) if mathematics else text
 
 
-def _traces(case: Case, reference: Outcome, call: int) -> dict[str, NodeTrace]:
+def traces_of_call(case: Case, reference: Outcome, call: int) -> dict[str, NodeTrace]:
     """The reference's node traces; a single node's follow from the case itself."""
     if call < len(reference.witness) and reference.witness[call].trace:
         return {trace.name: trace for trace in reference.witness[call].trace}
@@ -154,7 +166,7 @@ def _chosen(case: Case, traces: dict[str, NodeTrace], verdict: Verdict, guilty: 
     return tuple(kept[: [node.name for node in kept].index(name) + 1])
 
 
-class _Script:
+class Script:
     """Statements for some nodes of a program, and the tensors that reach them from outside."""
 
     def __init__(self, case: Case, traces: dict[str, NodeTrace], nodes: Sequence[Node]) -> None:
@@ -196,7 +208,7 @@ class _Script:
             return node
         value = self.case.arguments(0).get(node)
         if isinstance(value, Tensor):
-            self._make(node, value)
+            self.make(node, value)
             return node
         if node in self.traces and not any(isinstance(leaf, Tensor) for _, leaf in leaves(self.traces[node].output)):
             return repr(self.traces[node].output)
@@ -217,13 +229,14 @@ class _Script:
         if source.node in self.named:
             # What came from outside is made once: later nodes see what earlier ones wrote into it.
             if name not in self.made:
-                self._make(name, source.tensor)
+                self.make(name, source.tensor)
             return []
         own = f"{node.name}_{name}"  # a layer's state or a literal, whose name another node may use as well
-        self._make(own, source.tensor)
+        self.make(own, source.tensor)
         return [f"{name} = {own}"]
 
-    def _make(self, name: str, tensor: Tensor) -> None:
+    def make(self, name: str, tensor: Tensor) -> None:
+        """Add the statement that makes a tensor; raises Unsupported for a dtype that OneFlow does not have."""
         if tensor.dtype not in FLOW_DTYPES:
             raise Unsupported(f"OneFlow has no dtype {tensor.dtype}")
         self.made.add(name)
@@ -254,7 +267,7 @@ class _Script:
         return base
 
 
-def _mutated(case: Case, reference: Outcome, verdict: Verdict, call: int) -> tuple[Value, Value]:
+def mutated(case: Case, reference: Outcome, verdict: Verdict, call: int) -> tuple[Value, Value]:
     """The placeholder that a mutation verdict is about, and what it should hold afterwards."""
     name = verdict.path if verdict.path in {node.name for node in case.program.placeholders} else ""
     if not name or len(reference.calls) <= call:

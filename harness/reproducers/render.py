@@ -76,8 +76,11 @@ def _bare(entry: Entry, verdict: Verdict, note: str) -> Script:
             raise Unsupported("the users' route, which decomposes operators before the import, does not show it")
         return Script(torch_mlir.repro_source(entry.case, verdict, entry.reference, note=note))
     if entry.signature.family == "oneflow":
-        from harness.reproducers import oneflow  # brings the whole translation table, which most runs never need
+        from harness.reproducers import oneflow, oneflow_graph  # bring the whole translation table, which most runs never need
 
+        spec = target(entry.target)
+        if entry.target.partition("?")[0] in oneflow_graph.TARGETS:
+            return Script(oneflow_graph.repro_source(entry.case, verdict, entry.reference, options=spec.options, note=note), "oneflow")
         return Script(oneflow.repro_source(entry.case, verdict, entry.reference, guilty=entry.observed.node, note=note), "oneflow")
     raise Unsupported(f"nothing but fxdiff runs {entry.target}")
 

@@ -40,7 +40,8 @@ SWITCHES = {
     ),
 }
 DEFAULT_PASSES = tuple(name for name in SWITCHES if name != "launch")
-_MLIR = ("ONEFLOW_MLIR_ENABLE_ROUND_TRIP", "ONEFLOW_MLIR_ENABLE_IR_PRINTING")
+ROUND_TRIP = "ONEFLOW_MLIR_ENABLE_ROUND_TRIP"
+_MLIR = (ROUND_TRIP, "ONEFLOW_MLIR_ENABLE_IR_PRINTING")
 # Generated code finds OneFlow's own functions only where one of its switches was on at import.
 AT_IMPORT = {SWITCHES["jit"].variable: "1"}
 _DUMP = re.compile(r"^// -----// IR Dump (Before|After) [^(]*\(([\w-]+)\).*$", re.MULTILINE)
@@ -58,7 +59,7 @@ def through_mlir(subject: Subject) -> Any:
 
     Raises UsageError for a switch that does not exist, HarnessError where the passes cannot be shown to have run.
     """
-    passes = _chosen(str(subject.options.get("passes", "")))
+    passes = chosen(str(subject.options.get("passes", "")))
     printed = _Printed()
     with environment({variable: "1" for variable in (*_MLIR, *(SWITCHES[name].variable for name in passes))}):
         graph = _graph(subject)
@@ -72,7 +73,8 @@ def through_mlir(subject: Subject) -> Any:
     return output
 
 
-def _chosen(text: str) -> tuple[str, ...]:
+def chosen(text: str) -> tuple[str, ...]:
+    """The switches that the option `passes` names, by default all but one; raises UsageError for one that does not exist."""
     names = tuple(name for name in re.split(r"[+,]", text) if name)
     unknown = [name for name in names if name not in (*SWITCHES, "none")]
     if unknown:
