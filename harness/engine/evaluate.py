@@ -159,23 +159,31 @@ class Evaluator:
                     continue
             outcome = self.observe(given, target, expected, fresh=fresh, patience=patience)
             observed[target.name] = outcome
-            try:
-                verdicts.extend(self.judge(given, expected, outcome))
-            except Exception as error:
-                said = f"what {target.name} ({target.entry}) answers cannot be judged: {type(error).__name__}: {error}"
-                raise HarnessError(said) from error
+            verdicts.extend(self._judged(given, target, expected, outcome))
         return Evaluation(case, name, reference, observed, tuple(verdicts))
+
+    def _judged(self, case: Case, target: TargetSpec, reference: Outcome, observed: Outcome) -> tuple[Verdict, ...]:
+        """As `judge`; raises HarnessError, which names the target, where its answer fits no case."""
+        try:
+            return self.judge(case, reference, observed)
+        except Exception as error:
+            said = f"what {target.name} ({target.entry}) answers cannot be judged: {type(error).__name__}: {error}"
+            raise HarnessError(said) from error
 
     def evaluate_many(self, cases: Sequence[Case], targets: Sequence[TargetSpec]) -> list[Evaluation]:
         """As `evaluate` each, where targets that take many cases at once are given those that eager takes together."""
-        found = [self.evaluate(case, [target for target in targets if target.batch == 1]) for case in cases]
+
+        def alone(case: Case, target: TargetSpec) -> bool:
+            return target.batch == 1 or case.mode not in target.modes
+
+        found = [self.evaluate(case, [target for target in targets if alone(case, target)]) for case in cases]
         for target in targets:
-            valid = [index for index, each in enumerate(found) if each.valid] if target.batch > 1 else []
+            valid = [index for index, each in enumerate(found) if each.valid and not alone(each.case, target)]
             for start in range(0, len(valid), target.batch):
                 chosen = valid[start : start + target.batch]
                 for index, outcome in zip(chosen, self._observe_many([found[index] for index in chosen], target), strict=True):
                     each = found[index]
-                    verdicts = (*each.verdicts, *self.judge(each.case, each.reference, outcome))
+                    verdicts = (*each.verdicts, *self._judged(each.case, target, each.reference, outcome))
                     found[index] = dataclasses.replace(each, observed={**each.observed, target.name: outcome}, verdicts=verdicts)
         return found
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -260,6 +261,7 @@ store.files.sync_folder = dying(store.files.sync_folder)
 store.os.rename = dying(store.os.rename)
 store.shutil.rmtree = dying(store.shutil.rmtree)
 import dataclasses
+import json
 Corpus(root).update(dataclasses.replace(entry, status="fixed", path=root / entry.slug)) if sys.argv[4] == "update" else Corpus(root).add(
     dataclasses.replace(entry, path=None))
 """
@@ -313,3 +315,21 @@ def test_reading_does_not_import_torch() -> None:
 
 def test_a_signature_needs_a_known_kind() -> None:
     assert Signature("a", Kind.OOM, "", "b").key == "v1|a|oom||b|any|"
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ([1 << 40], "more than 134217728 elements"),
+        ([1 << 15, 1 << 15, 2], "more than 134217728 elements"),
+        ([1] * 100, "at most 32 are taken"),
+    ],
+)
+def test_a_case_file_of_giant_tensors_is_refused_before_anything_is_made(entry: Entry, shape: list[int], said: str) -> None:
+    from harness.corpus.files import pack_case, unpack_case
+
+    parsed = json.loads(pack_case(entry.case))
+    given = next(node for node in parsed["case"]["program"]["nodes"] if node["op"] == "placeholder")
+    given["spec"]["spec"]["shape"] = shape
+    with pytest.raises(FormatError, match=said):
+        unpack_case(json.dumps(parsed).encode())
