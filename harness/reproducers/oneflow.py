@@ -141,6 +141,8 @@ def traces_of_call(case: Case, reference: Outcome, call: int) -> dict[str, NodeT
     if call < len(reference.witness) and reference.witness[call].trace:
         return {trace.name: trace for trace in reference.witness[call].trace}
     operators = case.program.operators
+    if not operators:
+        return {}
     if len(operators) != 1 or not reference.calls:
         raise Unsupported("the reference's traces were not kept, so nobody knows what each node was fed")
     values = case.arguments(call)

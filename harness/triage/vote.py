@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ OPTIONS = "the options"
 _VALUES = (Kind.VALUE, Kind.SPECIAL)
 _ENOUGH = 2
 _NEAR = 1e-3
+_CHECK = re.compile(r"[\w/]+\.(?:cpp|h|cc|cu):\d+\]")  # where a check stands, as glog tells it
 
 
 class Answer(str, enum.Enum):
@@ -54,11 +56,19 @@ def _alike(verdict: Verdict, found: Verdict, accused: Outcome, observed: Outcome
     if not same_kind(verdict.kind, found.kind) or found.path != verdict.path:
         return False
     if verdict.kind not in _VALUES:
-        return found.stage == verdict.stage
+        return found.stage == verdict.stage or _same_words(verdict, found, accused, observed)
     if accused.calls == observed.calls:
         return True
     keys = ("index", "differing", "total")
     return all(verdict.detail.get(key) == found.detail.get(key) for key in keys) and _near(verdict.detail, found.detail)
+
+
+def _same_words(verdict: Verdict, found: Verdict, accused: Outcome, observed: Outcome) -> bool:
+    """Whether two failures say the same, wherever they say it: one message, or a check that failed in one line of the sources."""
+    if accused.death is None and observed.death is None:
+        return bool(accused.message) and accused.message == observed.message
+    checks = [_CHECK.search(each.message) for each in (verdict, found)]
+    return checks[0] is not None and checks[1] is not None and checks[0][0] == checks[1][0]
 
 
 def _near(one: Mapping[str, object], other: Mapping[str, object]) -> bool:

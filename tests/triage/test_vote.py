@@ -8,7 +8,7 @@ from harness.backends.protocol import WITHOUT_OPTIONS, TargetSpec, target
 from harness.engine.evaluate import Evidence
 from harness.engine.investigate import Finding
 from harness.engine.keeper import signature_of
-from harness.model.outcome import CallResult, Outcome, Status
+from harness.model.outcome import CallResult, Death, Outcome, Status
 from harness.model.verdict import Kind, Severity, Verdict
 from harness.triage.vote import EVERY_WAY, OPTIONS, Answer, Ballot, ballot, blame, conclude, in_a_line, told
 from tests.doubles.cases import unary_case
@@ -41,6 +41,17 @@ def test_a_failure_is_alike_at_the_same_stage_only() -> None:
     accused = Outcome("t", Status.ERROR, "tosa")
     assert ballot("b", accused, FAILS, accused, [FAILS]).answer is Answer.ALIKE
     assert ballot("b", accused, FAILS, accused, [dataclasses.replace(FAILS, stage="linalg")]).answer is Answer.OTHERWISE
+
+
+def test_a_failure_in_the_same_words_is_alike_at_any_stage() -> None:
+    later = dataclasses.replace(FAILS, stage="run")
+    accused = Outcome("t", Status.ERROR, "tosa", message="RuntimeError: (5 vs 4)")
+    assert ballot("b", accused, FAILS, dataclasses.replace(accused, stage="run"), [later]).answer is Answer.ALIKE
+    assert ballot("b", accused, FAILS, dataclasses.replace(accused, message="other"), [later]).answer is Answer.OTHERWISE
+    dead = dataclasses.replace(accused, status=Status.CRASH, message="died by SIGABRT", death=Death("SIGABRT"))
+    check, elsewhere = (dataclasses.replace(FAILS, kind=Kind.CRASH, message=f"died: shape.cpp:{line}] Check failed") for line in (30, 31))
+    assert ballot("b", dead, check, dead, [dataclasses.replace(check, stage="run")]).answer is Answer.ALIKE
+    assert ballot("b", dead, check, dead, [dataclasses.replace(elsewhere, stage="run")]).answer is Answer.OTHERWISE
 
 
 def test_no_verdict_is_right_or_no_answer() -> None:
