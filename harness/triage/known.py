@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.minimize.passes import Traces
 from harness.model.case import Case
@@ -37,14 +37,18 @@ class KnownBugs:
         self._issues = tuple(issues)
         self._lock = threading.Lock()
         self._bugs: dict[str, KnownBug] = {}
+        self._elsewhere: dict[tuple[str, str], KnownBug] = {}  # the same bugs, met on further targets of their family
         self._aliases: dict[tuple[str, str, str, frozenset[str]], str] = {}
         for bug in bugs:
             self.add(bug)
 
     def add(self, bug: KnownBug) -> bool:
-        """Add a bug; False where its signature is there already."""
+        """Add a bug; False where its signature is there already, be it on another target, which then knows it too."""
         with self._lock:
-            if bug.signature in self._bugs:
+            first = self._bugs.get(bug.signature)
+            if first is not None:
+                if first.target != bug.target:
+                    self._elsewhere[bug.signature, bug.target] = replace(bug, link=first.link, path=first.path)
                 return False
             self._bugs[bug.signature] = bug
             return True
@@ -74,7 +78,7 @@ class KnownBugs:
                 return self._bugs[alias]
             found = [
                 bug
-                for bug in self._bugs.values()
+                for bug in (*self._bugs.values(), *self._elsewhere.values())
                 if bug.target == target and bug.kind == kind and bug.operator == operator and bug.trigger <= features
             ]
         return max(found, key=lambda bug: (len(bug.trigger), bug.signature), default=None)

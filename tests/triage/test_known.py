@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from dataclasses import replace
 
 from harness.minimize.edits import neutralize
 from harness.triage.known import KnownBug, KnownBugs, suspects
@@ -74,3 +75,14 @@ def test_a_trigger_in_any_call_makes_a_suspect() -> None:
     second = made_up_traces(case)[0]
     both = (second, {name: dataclasses.replace(step, args=()) for name, step in second.items()})
     assert list(suspects(case, both, KnownBugs([PLAIN]), "t", "value")) == ["n0"]
+
+
+def test_a_bug_that_several_targets_share_is_one_and_each_of_them_knows_it() -> None:
+    known = KnownBugs()
+    first = KnownBug("mlir-1", "torch-mlir:linalg", "value", "roll", frozenset({"arg1=negative"}), "https://x", "corpus/mlir-1")
+    assert known.add(first)
+    assert known.match("torch-mlir:tosa", "value", "roll", frozenset({"arg1=negative", "rank:2"})) is None
+    assert not known.add(replace(first, target="torch-mlir:tosa", link="", path=""))
+    met = known.match("torch-mlir:tosa", "value", "roll", frozenset({"arg1=negative", "rank:2"}))
+    assert met == replace(first, target="torch-mlir:tosa")
+    assert known.get("mlir-1") == first
