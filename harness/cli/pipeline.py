@@ -137,5 +137,4 @@ def _with_pattern(evaluator: Evaluator, case: Case, target: str, reference: Outc
 
     if not guilty.address:
         return guilty
-    options = {"route": guilty.route, "pipeline": guilty.pipeline, "pattern": guilty.address}
-    return guilt.with_pattern(guilty, evaluator.observe(case, spec_of(target), reference, options=options))
+    return guilt.with_pattern(guilty, evaluator.observe(case, spec_of(target), reference, options=guilty.search))

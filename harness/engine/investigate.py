@@ -308,7 +308,7 @@ class Investigator:
             verdicts = self.evaluator.judge(settled.case, settled.reference, followed)
             found = guilt.of_followed(settled.verdict, followed, verdicts, lowering=target.voter)
         if found.address:
-            found = guilt.with_pattern(found, follow(route=found.route, pipeline=found.pipeline, pattern=found.address))
+            found = guilt.with_pattern(found, follow(**found.search))
         artifacts = {**settled.observed.artifacts, **guilt.snapshots(found, followed), guilt.ARTIFACT: guilt.to_text(found)}
         return dataclasses.replace(settled, observed=dataclasses.replace(settled.observed, artifacts=artifacts))
 

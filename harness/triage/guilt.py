@@ -51,6 +51,11 @@ class Guilt:
         """The step, as a job that looks for the pattern names it; empty where there is no pass."""
         return f"{self.route}|{self.pipeline}|{self.step}" if self.step else ""
 
+    @property
+    def search(self) -> dict[str, str]:
+        """The options of a job that looks for the pattern."""
+        return {"route": self.route.partition("+")[0], "pipeline": self.pipeline, "pattern": self.address}
+
 
 def of_verdict(verdict: Verdict) -> Guilt:
     """What a verdict of the pipeline's oracle says."""

@@ -63,6 +63,11 @@ def test_a_lowering_may_trip_over_what_an_earlier_pass_left() -> None:
     assert guilt.of_followed(refused, followed(), [], lowering="linalg").place == "TorchToLinalg or later"
 
 
+def test_the_search_for_the_pattern_asks_for_the_route_and_names_the_step() -> None:
+    found = Guilt("inline", route="raw+functionalized", pipeline="fx", step=3)
+    assert found.search == {"route": "raw", "pipeline": "fx", "pattern": "raw+functionalized|fx|3"}
+
+
 def test_guilt_is_written_and_read_back() -> None:
     found = Guilt("inline", "why", "fx", "raw", 2, 9, "torch.aten.cat", pattern="FoldCat", pattern_op="%3 = torch.aten.cat")
     assert guilt.from_text(guilt.to_text(found)) == found
