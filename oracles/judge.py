@@ -17,6 +17,7 @@ from harness.model.outcome import CallResult, NodeResult, Outcome, Status
 from harness.model.values import Ref, Tensor, Value, leaves, tensor_from_array
 from harness.model.verdict import Kind, Severity, Verdict
 from oracles import compiling, contracts, pipeline, status
+from oracles.gradients import parts
 from oracles.history import EXACT, Grade, History, node_grade, part
 from oracles.margins import same_choice
 from oracles.operands import Operands
@@ -118,16 +119,18 @@ class _Comparison:
             witness = self.reference.witness[call] if call < len(self.reference.witness) else None
             twin = dict(leaves(witness.twin)) if witness is not None else {}
             spread = dict(leaves(witness.spread)) if witness is not None else {}
-            for verdict in self.value(
-                expected.output,
-                actual.output,
-                "output",
-                functools.partial(self._grade_of_output, call),
-                functools.partial(self._alike_in_output, call),
-                twin,
-                spread,
-            ):
-                yield self._at(verdict, call, None)
+            for each in parts(self.case, expected.output, actual.output):
+                for verdict in self.value(
+                    each.expected,
+                    each.actual,
+                    each.name,
+                    functools.partial(self._grade_of_output, call, each.path),
+                    functools.partial(self._alike_in_output, call, each.path),
+                    _below(twin, each.path),
+                    _below(spread, each.path),
+                ):
+                    found = dataclasses.replace(verdict, path=each.path + verdict.path, oracle=each.oracle or verdict.oracle)
+                    yield self._at(found, call, None)
             yield from self.mutations(expected, actual, call)
 
     def mutations(self, expected: CallResult, actual: CallResult, call: int) -> Iterator[Verdict]:
@@ -209,12 +212,12 @@ class _Comparison:
             return EXACT
         return part(node_grade(operands, {name: EXACT for name in operands.node.inputs()}, self.policy), path)
 
-    def _grade_of_output(self, call: int, path: str) -> Grade:
-        return self.history(call).of_output(path)
+    def _grade_of_output(self, call: int, within: str, path: str) -> Grade:
+        return self.history(call).of_output(within + path)
 
-    def _alike_in_output(self, call: int, path: str, expected: Array, actual: Array) -> Array | None:
+    def _alike_in_output(self, call: int, within: str, path: str, expected: Array, actual: Array) -> Array | None:
         history = self.history(call)
-        found = history.source(path)
+        found = history.source(within + path)
         if found is None:
             return None
         name, place = found
@@ -289,6 +292,11 @@ def _alike(operands: Operands, place: str, expected: Array, actual: Array) -> Ar
     if operands.name in INDICES or (operands.name in PAIRS and place.startswith("[1]")):
         return same_choice(operands, expected, actual)
     return None
+
+
+def _below(places: dict[str, Value], path: str) -> dict[str, Value]:
+    """What stands below `path`, by the rest of its place."""
+    return {place[len(path) :]: leaf for place, leaf in places.items() if place.startswith(path)} if path else places
 
 
 def _plain(value: Value) -> bool:

@@ -104,10 +104,10 @@ class EagerBackend:
                 # With gradients, the module's own output is one part of what a call returns.
                 declared.extend(claims if case.mode == "fwd" else (replace(claim, path=f"['output']{claim.path}") for claim in claims))
                 diagnostics.extend(remarks)
-            if "twin" in want and case.mode == "fwd":
+            if "twin" in want:
                 progress.stage("twin")
                 twin = run_twin(case, index, progress)
-            if "spread" in want and case.mode == "fwd":
+            if "spread" in want:
                 progress.stage("spread")
                 spread = run_spread(case, index, progress, result.output)
             witnesses.append(Witness(trace, twin, spread))

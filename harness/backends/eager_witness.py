@@ -17,6 +17,7 @@ from harness.model.case import Case
 from harness.model.dtypes import DTYPES, Array, is_float, widen
 from harness.model.program import Node, Program
 from harness.model.values import DType, Tensor, Value, leaves, map_leaves, tensor_from_array
+from harness.torch_bridge.gradients import require_grad, train_step, with_gradients
 from harness.torch_bridge.interpret import NodeFailed, build_arguments, build_modules, run_program
 from harness.torch_bridge.tensors import from_torch
 
@@ -35,12 +36,24 @@ def run_twin(case: Case, index: int, progress: Progress) -> Value:
     arguments = {name: _wide(value) for name, value in build_arguments(case, index).items()}
     modules = {name: module.double() for name, module in build_modules(case).items()}
     try:
-        with torch.no_grad(), _default_dtype(torch.float64), _unshaken() as shaken:
-            output = run_program(program, arguments, modules, binding=case.calls[index].binding, observer=Announcer(progress))
-    except NodeFailed:
+        with torch.set_grad_enabled(case.mode != "fwd"), _default_dtype(torch.float64), _unshaken() as shaken:
+            output = _result(case, program, arguments, modules, index, Announcer(progress))
+    except (NodeFailed, RuntimeError):  # the second is what a backward pass raises
         return None
     # Random numbers drawn in another dtype are other numbers.
     return None if shaken() else from_torch(output)
+
+
+def _result(
+    case: Case, program: Program, arguments: dict[str, Any], modules: Mapping[str, torch.nn.Module], index: int, observer: Announcer
+) -> Any:
+    """What one call gives in the case's mode, gradients included."""
+    if case.mode != "fwd":
+        require_grad(program, arguments)
+    output = run_program(program, arguments, modules, binding=case.calls[index].binding, observer=observer)
+    if case.mode == "fwd":
+        return output
+    return (with_gradients if case.mode == "grad" else train_step)(program, arguments, modules, output)
 
 
 def _wide(value: Any) -> Any:
@@ -110,9 +123,9 @@ def run_spread(case: Case, index: int, progress: Progress, reference: Value) -> 
                 done |= storages(value)
         modules = build_modules(case)  # before the generator is watched, since constructors draw their first weights from it
         try:
-            with torch.no_grad(), _unshaken() as shaken:
-                output = run_program(case.program, arguments, modules, binding=case.calls[index].binding, observer=nudger)
-        except NodeFailed:
+            with torch.set_grad_enabled(case.mode != "fwd"), _unshaken() as shaken:
+                output = _result(case, case.program, arguments, modules, index, nudger)
+        except (NodeFailed, RuntimeError):
             return None
         if shaken():
             return None
@@ -149,7 +162,8 @@ class Nudger(Announcer):
         with torch.no_grad():
             plain = tensor.detach().contiguous()
             moved = (plain.view(integer) + signs).view(tensor.dtype)
-            tensor.detach().copy_(torch.where((plain != 0) & torch.isfinite(moved) & torch.isfinite(plain), moved, plain))
+            # Not through autograd's eyes: what it kept for the backward pass is nudged with the value itself.
+            tensor.data.copy_(torch.where((plain != 0) & torch.isfinite(moved) & torch.isfinite(plain), moved, plain))
 
 
 def _signs(count: int, seed: int) -> Array:

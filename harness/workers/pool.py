@@ -141,7 +141,7 @@ class WorkerPool:
 
     def _zygote(self, spec: TargetSpec) -> ZygoteHandle:
         handle = self._handle(spec.zygote)
-        handle.wait_ready(self.settings.warm_seconds)
+        handle.wait_ready(self._warm_seconds(handle.name))
         return handle
 
     def _handle(self, name: str) -> ZygoteHandle:
@@ -165,10 +165,14 @@ class WorkerPool:
         environment = group[0].environment
         path = [os.path.abspath(entry) for entry in sys.path] if environment == "main" else []
         if parent is not None:
-            launch = by_fork(self._handle(parent), self.settings.warm_seconds)
+            launch = by_fork(self._handle(parent), self._warm_seconds(parent))
         else:
             launch = by_exec(*interpreter_for(environment, threads=self.settings.threads))
         return ZygoteHandle(name, {spec.name: spec.entry for spec in group}, launch, path)
+
+    def _warm_seconds(self, name: str) -> float:
+        """The deadline of a zygote: that of the most patient of its targets."""
+        return self.settings.warm_seconds * max((spec.patience for spec in self._groups.get(name, ())), default=1.0)
 
     def _parent(self, name: str) -> str | None:
         parent = self._groups[name][0].parent_zygote

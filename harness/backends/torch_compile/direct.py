@@ -13,7 +13,7 @@ from harness.backends.protocol import Progress
 from harness.backends.torch_compile import warming
 from harness.backends.torch_compile.failures import is_failure, message_of, refuse_by_data
 from harness.backends.torch_compile.lookup import backend_named
-from harness.errors import TargetUnavailable, Unsupported
+from harness.errors import Unsupported
 from harness.model.case import Case
 from harness.model.outcome import CallResult, Job, Outcome, Status
 from harness.torch_bridge.calling import SavedState, call_result
@@ -30,14 +30,9 @@ class DirectBackend:
         self._backend: Callable[..., Any] | None = None
 
     def warm(self) -> None:
-        """Find the backend and compile something small, in a child: some leave threads behind."""
-        torch.set_num_threads(1)
-        warming.prepare_cache()
+        """Find the backend and see that it compiles something small."""
+        warming.prove(self.name)
         self._backend = backend_named(self.name)
-        warming.compile_small("aot_eager")
-        backend = self._backend
-        if not warming.in_a_child(lambda: warming.compile_small(backend)):
-            raise TargetUnavailable(f"the backend {self.name} cannot compile a matrix product here; its own message is above")
 
     def start(self) -> None:
         """Nothing to do in a fresh child."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from harness.backends.protocol import Progress
 from harness.backends.torch_compile import warming
 from harness.backends.torch_compile.failures import depends_on_data, is_failure, message_of
 from harness.backends.torch_compile.lookup import backend_named
-from harness.errors import TargetUnavailable, UsageError
+from harness.errors import UsageError
 from harness.model.case import Case
 from harness.model.outcome import CallResult, Diagnostic, Job, Outcome, Status
 from harness.torch_bridge import global_state
@@ -38,15 +37,8 @@ class CompileBackend:
         self.name = name
 
     def warm(self) -> None:
-        """Find the backend and compile something small: here where that leaves no threads, else in a child, for the cache's sake."""
-        torch.set_num_threads(1)
-        warming.prepare_cache()
-        backend = backend_named(self.name)
-        warming.compile_small("aot_eager")
-        if self.name == "inductor":
-            importlib.import_module("torch._inductor.compile_fx")  # workers start with it
-        if not warming.in_a_child(lambda: warming.compile_small(backend)):
-            raise TargetUnavailable(f"the backend {self.name} cannot compile a matrix product here; its own message is above")
+        """Find the backend and see that it compiles something small."""
+        warming.prove(self.name)
 
     def start(self) -> None:
         """Nothing to do in a fresh child."""

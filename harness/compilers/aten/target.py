@@ -64,13 +64,11 @@ class AtenTarget:
 
     def warm(self) -> None:
         """Load the engine, and trace and compile something small. Raises TargetUnavailable where its library is missing."""
-        torch.set_num_threads(1)
-        warming.prepare_cache()
+        warming.prepare()
         backend = AtenBackend(AtenSettings(engine=self.engine))
         graph = torch.fx.symbolic_trace(warming.small)
         with torch.no_grad():
             compile_module(graph, (torch.ones(2, 3), torch.ones(3, 2)), backend)(torch.ones(2, 3), torch.ones(3, 2))
-        warming.compile_small("aot_eager")
 
     def start(self) -> None:
         """Nothing to do in a fresh child."""
