@@ -62,7 +62,7 @@ def through_mlir(subject: Subject) -> Any:
     passes = chosen(str(subject.options.get("passes", "")))
     printed = _Printed()
     with environment({variable: "1" for variable in (*_MLIR, *(SWITCHES[name].variable for name in passes))}):
-        graph = _graph(subject)
+        graph = _graph(subject, stage="build-mlir")  # MLIR's passes run while the graph is built
         try:
             output = _run(graph, subject)
         finally:
@@ -82,7 +82,7 @@ def chosen(text: str) -> tuple[str, ...]:
     return tuple(name for name in names if name != "none") if names else DEFAULT_PASSES
 
 
-def _graph(subject: Subject) -> Any:
+def _graph(subject: Subject, *, stage: str = "build") -> Any:
     progress, evidence = subject.progress, subject.evidence
 
     class Translated(subject.oneflow.nn.Graph):  # type: ignore[misc, name-defined]
@@ -106,7 +106,7 @@ def _graph(subject: Subject) -> Any:
             evidence.spent = spent
             progress.stage("run")
 
-    progress.stage("build")
+    progress.stage(stage)
     if any(0 in tensor.stride() for tensor in subject.inputs):
         evidence.spent = True  # contiguous_() writes past the memory of an expanded input: the next case must not pay for it
     return Translated()

@@ -22,7 +22,8 @@ _REFUSED = re.compile(
     r"not (?:yet )?(?:support|implement)|unsupported|unimplemented|only supports? |for now |only accepts? \dD|expected \d-dimensional"
     r"|dim\w* .{0,20}must (?:be )?(?:larger|greater) than|must be \"\w+\" or "
     # nn.Graph, of what depends on values
-    r"|only eager scalar tensor support|only valid in eager mode|lazy tensor can not be applied|not allowed to be called in nn\.Graph",
+    r"|only eager scalar tensor support|eager tensors supported only|only valid in eager mode|lazy tensor can not be applied"
+    r"|not allowed to be called in nn\.Graph",
     re.IGNORECASE,
 )
 _SIGNATURE = re.compile(

@@ -79,6 +79,7 @@ oneflow.masked_select(x, x > 2)
 x[x > 2]
 x * x.sum().item()
 x * float(x.sum())
+x.zero_()
 (x, x.tolist())
 (x, 3)
 """
