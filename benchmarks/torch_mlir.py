@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -73,13 +74,11 @@ def stages(cases: Sequence[Case]) -> list[Stages]:
         found = []
         for name, on, parts, goal in ROWS:
             values = [sum(seconds.get(part, 0.0) for part in parts) for seconds in spent[on] if seconds.get("run", 0.0) > 0]
-            found.append(Stages(name, 1000 * statistics.median(values), len(values), goal))
+            found.append(Stages(name, _median(values), len(values), goal))
         batch = target(INFERENCE).batch
         whole = [_many(pool, cases[start : start + batch]) for start in range(0, len(cases) - batch + 1, batch)]
         values = [outcome.seconds["total"] / batch for outcome in whole if outcome.death is None]
-        found.append(
-            Stages(f"inference, {batch} cases a module, each with and without sizes", 1000 * statistics.median(values), len(cases), None)
-        )
+        found.append(Stages(f"inference, {batch} cases a module, each with and without sizes", _median(values), len(cases), None))
     return found
 
 
@@ -93,6 +92,11 @@ def memory(cases: Sequence[Case]) -> Memory:
             if (number + 1) % step == 0:
                 seen.append(_held(pool))
     return Memory(tuple(seen), len(cases))
+
+
+def _median(seconds: Sequence[float]) -> float:
+    """In milliseconds; not a number where nothing was measured."""
+    return 1000 * statistics.median(seconds) if seconds else math.nan
 
 
 def _held(pool: WorkerPool) -> float:

@@ -29,6 +29,7 @@ from harness.model.outcome import Declared, Diagnostic, Job, Outcome, Status
 SOURCE = "torch-mlir's inference"
 # A program that does not get there in one round hardly ever does later, and the pass would try ten times.
 CONTRACT = "torch-lower-to-backend-contract{max-iterations=3}"
+ONCE = "torch-lower-to-backend-contract{max-iterations=1}"
 _KEPT = frozenset({"func.func", "builtin.module", "torch.vtensor.literal"})
 _TENSOR = re.compile(r"vtensor<(?:\[[^\]]*\]|\*)(?:,[^<>]*(?:<[^<>]*>)?)?>")
 _SIZES = re.compile(r"(?<=vtensor<\[)[^\]]+(?=\])")
@@ -121,25 +122,42 @@ class InferenceBackend:
 
 
 def _together(waiting: Mapping[int, list[_Wanted]]) -> dict[int, list[tuple[Claim | None, ...]]]:
-    """The claims of the cases that get theirs in one module; a case that fails it is left out, or the module is halved."""
+    """The claims of the cases that get theirs in one module.
+
+    One round of the pass does for most; one function that needs more would have all others go round with it. So those that
+    are not settled then share a second module, with as many rounds as a case has by itself.
+    """
+    settled = {index: claims for index, claims in _shared(waiting, ONCE).items() if _settled(waiting[index], claims)}
+    rest = {index: each for index, each in waiting.items() if index not in settled}
+    return settled | {index: claims for index, claims in _shared(rest, CONTRACT).items() if any(map(_complete, claims))}
+
+
+def _settled(wanted: Sequence[_Wanted], claims: Sequence[tuple[Claim | None, ...]]) -> bool:
+    """Whether another round could tell no more: every function is typed, and with known sizes nothing is open."""
+    known = [found for each, found in zip(wanted, claims, strict=True) if not each.unknown_sizes and not each.imported.dynamic]
+    return all(map(_complete, claims)) and all(claim is None or None not in (claim[1] or ()) for found in known for claim in found)
+
+
+def _shared(waiting: Mapping[int, list[_Wanted]], contract: str) -> dict[int, list[tuple[Claim | None, ...]]]:
+    """What one module says of every case; one that fails it is left out, or the module is halved."""
     waiting = dict(waiting)
     while waiting:
         places = [index for index, each in waiting.items() for _ in each]
-        inferred, failure = _infer([wanted for each in waiting.values() for wanted in each])
-        found: dict[int, list[tuple[Claim | None, ...]]] = {}
-        for index, claims in zip(places, inferred, strict=True):
-            found.setdefault(index, []).append(claims)
-        done = {index: claims for index, claims in found.items() if all(map(_complete, claims))}
-        if failure is None or classify(failure, ())[0] is Failure.REFUSAL or len(done) == len(waiting):
-            return done
+        inferred, failure = _infer([wanted for each in waiting.values() for wanted in each], contract)
+        if failure is None or classify(failure, ())[0] is Failure.REFUSAL:
+            found: dict[int, list[tuple[Claim | None, ...]]] = {}
+            for index, claims in zip(places, inferred, strict=True):
+                found.setdefault(index, []).append(claims)
+            return found
         named = _CULPRIT.search(str(failure))
-        if named is None:
-            if len(waiting) < _HALVED:
-                return {}
-            items = list(waiting.items())
-            half = len(items) // 2
-            return _together(dict(items[:half])) | _together(dict(items[half:]))
-        del waiting[places[int(named[1])]]
+        if named is not None:
+            del waiting[places[int(named[1])]]
+            continue
+        if len(waiting) < _HALVED:
+            return {}
+        items = list(waiting.items())
+        half = len(items) // 2
+        return _shared(dict(items[:half]), contract) | _shared(dict(items[half:]), contract)
     return {}
 
 
@@ -193,13 +211,13 @@ def _module(wanted: Sequence[_Wanted]) -> ir.Module:
     return module
 
 
-def _infer(wanted: Sequence[_Wanted]) -> tuple[list[tuple[Claim | None, ...]], StageFailure | None]:
+def _infer(wanted: Sequence[_Wanted], contract: str = CONTRACT) -> tuple[list[tuple[Claim | None, ...]], StageFailure | None]:
     """The types of every function's results, and how the pass failed, if it did: what it found until then is found."""
     if not wanted:
         return [], None
     module, failure = _module(wanted), None
     try:
-        toolchain().run(module, (CONTRACT,), stage=INFERENCE)
+        toolchain().run(module, (contract,), stage=INFERENCE)
     except StageFailure as error:
         failure = error
     return [result_claims(module, f"f{number}") for number in range(len(wanted))], failure
