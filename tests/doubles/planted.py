@@ -192,5 +192,6 @@ for _damage in DAMAGES:
             zygote="torch-mlir",
             parent_zygote="torch",
             family="torch-mlir",
+            follow_run={"pipeline": "all"},
         )
     )

@@ -19,6 +19,7 @@ from harness.backends.torch_mlir.pipelines import module_pipeline
 
 OPT = Path(torch_mlir._mlir_libs.__path__[0]) / "torch-mlir-opt"
 SECONDS = 10.0
+AGAIN = 2  # how often the answer is asked for again
 _ACTION = re.compile(r"begins .*?Action `apply-pattern pattern: (?P<name>.*?) \((?P<op>.*)\)`\n")
 _NAMESPACE = re.compile(r"(?:\w+|\{anonymous\}|\(anonymous namespace\))::")
 
@@ -58,19 +59,25 @@ def applied(source: str, pass_text: str, count: int) -> Applied:
 def guilty_pattern(source: str, pass_text: str, is_wrong: Callable[[Applied], bool]) -> Pattern | None:
     """The pattern whose application makes what the pass leaves wrong.
 
-    None where it is wrong before the first one, as by folding or in a pass without patterns, or right after the last.
+    None where it is wrong before the first one, as by folding or in a pass without patterns, right after the last, or
+    not the same whenever it is run, as where memory is read that nobody wrote.
     """
     tried = attempts(source, pass_text)
-    if not tried or is_wrong(applied(source, pass_text, 0)) or not is_wrong(applied(source, pass_text, len(tried))):
+
+    def wrong_after(count: int) -> bool:
+        return is_wrong(applied(source, pass_text, count))
+
+    if not tried or wrong_after(0) or not wrong_after(len(tried)):
         return None
     right, wrong = 0, len(tried)
     while wrong - right > 1:
         middle = (right + wrong) // 2
-        if is_wrong(applied(source, pass_text, middle)):
+        if wrong_after(middle):
             wrong = middle
         else:
             right = middle
-    return tried[wrong - 1]
+    steady = all(wrong_after(wrong) and not wrong_after(right) for _ in range(AGAIN))
+    return tried[wrong - 1] if steady else None
 
 
 def _opt(source: str, pass_text: str, *options: str) -> subprocess.CompletedProcess[str]:

@@ -42,6 +42,16 @@ def test_what_is_wrong_before_the_first_pattern_or_right_after_the_last_has_none
     assert guilty_pattern(ROLL, "symbol-dce", lambda made: True) is None
 
 
+def test_an_answer_that_changes_from_run_to_run_names_nothing() -> None:
+    asked: list[int] = []
+
+    def sometimes(made: Applied) -> bool:
+        asked.append(len(asked))
+        return "torch.aten.roll" not in made.text and len(asked) < 2 + len(attempts(ROLL, DECOMPOSE)).bit_length()
+
+    assert guilty_pattern(ROLL, DECOMPOSE, sometimes) is None
+
+
 def test_a_pass_that_fails_leaves_nothing() -> None:
     assert applied("module { func.func @main() { return } }", "torch-no-such-pass", 1) == Applied(
         "", applied("module {}", "torch-no-such-pass", 1).said, failed=True
