@@ -66,8 +66,9 @@ class TargetSpec:
     leaves behind, as artifacts, what a process that dies cannot. `choices` names the options that may follow the name, as
     in `torch-mlir:linalg?extra=cse`, with what each does; `options` are those that did. `voters` are other ways to the same
     results, by name, with the options that take them, and `voter` is this target's own name among them: what they say of a
-    disagreement tells which part is at fault. A target of `batch` takes as many cases in one job (BatchBackend). `patience`
-    multiplies every deadline, where compiling takes its time.
+    disagreement tells which part is at fault; a bug in one of `shared_stages` is known to all of a family that have it. A
+    target of `batch` takes as many cases in one job (BatchBackend). `patience` multiplies every deadline, where compiling
+    takes its time.
     `follow_run` holds the options of a run that follows the pipeline pass by pass, to say where a finding comes from.
     Voters that are `layered` stand in order, each with a part of the system more than the one before.
     """
@@ -89,6 +90,7 @@ class TargetSpec:
     options: Mapping[str, str] = field(default_factory=dict)
     voters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     voter: str = ""
+    shared_stages: tuple[str, ...] = ()
     batch: int = 1
     patience: float = 1.0
     layered: bool = False
@@ -238,6 +240,7 @@ _TORCH_MLIR = TargetSpec(
         "runtime-verification": "on: MLIR's generate-runtime-verification before LLVM",
     },
     voters={name: {"lowering": name} for name in _LOWERINGS},
+    shared_stages=("torch-pipeline",),
 )
 for _name, _title in _LOWERINGS.items():
     register(
@@ -258,6 +261,7 @@ register(
         summary="torch-mlir's own shape and dtype functions, on programs whose types are erased; nothing is executed",
         choices={},
         voters={},
+        shared_stages=(),
         batch=16,
     )
 )

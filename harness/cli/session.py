@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.backends.protocol import TargetSpec, target, targets
-from harness.corpus.entry import OPEN
+from harness.corpus.entry import OPEN, Entry
 from harness.corpus.store import Corpus
 from harness.engine.evaluate import REFERENCE, Evaluator
 from harness.engine.keeper import FindingKeeper, Proof
@@ -187,7 +187,7 @@ class Session:
         bugs = (
             KnownBug(
                 entry.slug,
-                entry.target,
+                name,
                 entry.signature.kind.value,
                 entry.signature.operator,
                 frozenset(entry.signature.trigger),
@@ -197,8 +197,15 @@ class Session:
             for folder in folders
             for entry in Corpus(folder).entries()
             if entry.status == OPEN
+            for name in (entry.target, *self._sharing(entry))
         )
         return KnownBugs(bugs, issues=issues)
+
+    def _sharing(self, entry: Entry) -> Iterator[str]:
+        """The further targets of the session that go through the stage in which the entry's bug is."""
+        for spec in self.targets:
+            if spec.family == entry.signature.family and spec.name != entry.target and entry.signature.stage in spec.shared_stages:
+                yield spec.name
 
     def close(self) -> dict[str, float]:
         """End every process; the CPU seconds that each target and the engine itself took."""
