@@ -382,6 +382,7 @@ register(
         parent_zygote="torch",
         family="torch-mlir",
         users_route={"route": "export"},
+        evidence_run={"until": "import"},
         follow_run={"pipeline": "all"},
         choices={
             "route": "raw, decomposed or export; by default raw and decomposed, each by itself",

@@ -245,6 +245,8 @@ def _legal_ops(name: str) -> str:
     """The option of export_and_import for the operators to leave whole; raises Unsupported for what it has no option for."""
     options = dict(target(name).options)
     legal = [each for each in options.pop("legal-ops", "").split(",") if each]
+    for followed in ("route", "pipeline"):  # which story torch-mlir:fixpoint tells, no matter to the users' route
+        options.pop(followed, None)
     if options:
         raise Unsupported(f"{' and '.join(options)} is no option of export_and_import")
     return f", backend_legal_ops={legal!r}".replace("'", '"') if legal else ""

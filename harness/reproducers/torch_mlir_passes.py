@@ -29,6 +29,8 @@ def mlir_of_pass(entry: Entry) -> tuple[str, str] | None:
     None where no pass is guilty or the snapshot before it was not kept.
     """
     guilty = of_entry(entry.observed)
+    if entry.observed.death is not None and entry.verdict is not None and target(entry.target).family == "torch-mlir":
+        return _of_death(entry)
     if guilty is None or not guilty.text:
         return None
     before, after = (entry.observed.artifacts.get(SNAPSHOT + digest, "") for digest in (guilty.before, guilty.after))
@@ -41,6 +43,15 @@ def mlir_of_pass(entry: Entry) -> tuple[str, str] | None:
     lines = [f"// RUN: torch-mlir-opt -pass-pipeline='{pipeline}' %s", "//", *(f"// {line}".rstrip() for line in comments)]
     leaves = after if entry.verdict.kind is not Kind.INVALID_IR and guilty.before != guilty.after else ""
     return "\n".join(lines) + f"\n{before.strip()}\n", leaves
+
+
+def _of_death(entry: Entry) -> tuple[str, str] | None:
+    """The import under the whole pipeline, where the process died in a pass and took its snapshots with it."""
+    source, pipeline = entry.observed.artifacts.get("input.mlir"), entry.observed.artifacts.get("pipeline")
+    if not source or not pipeline or not target(entry.target).name.startswith("torch-mlir:fixpoint"):
+        return None
+    head = [f"// RUN: torch-mlir-opt -pass-pipeline='{pipeline}' %s", "//", f"// The process ends in the pass {entry.observed.stage}."]
+    return "\n".join([*head, *(f"// {line}" for line in _versions(entry))]) + f"\n{source.strip()}\n", ""
 
 
 def _about(kind: Kind, guilty: Guilt) -> list[str]:

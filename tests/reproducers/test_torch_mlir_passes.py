@@ -11,7 +11,8 @@ from harness.backends.torch_mlir.warmup import SILENT
 from harness.corpus.entry import Entry, Expectation
 from harness.corpus.signature import Signature
 from harness.model.case import Case
-from harness.model.outcome import Job
+from harness.model.outcome import Death, Job, Status
+from harness.model.verdict import Kind, Severity, Verdict
 from harness.reproducers.render import render
 from harness.reproducers.run import mlir_gives, mlir_shows
 from harness.reproducers.torch_mlir_passes import mlir_of_pass
@@ -91,3 +92,19 @@ def test_without_a_guilty_pass_or_its_snapshot_there_is_none(roll: Entry) -> Non
     assert mlir_of_pass(dataclasses.replace(roll, observed=bare)) is None
     lost = {name: text for name, text in roll.observed.artifacts.items() if not name.startswith(guilt.SNAPSHOT)}
     assert mlir_of_pass(dataclasses.replace(roll, observed=dataclasses.replace(roll.observed, artifacts=lost))) is None
+
+
+def test_a_death_takes_the_import_and_the_whole_pipeline() -> None:
+    case = one("torch.sin", (2, 3))
+    early = follow_case(case, Job(b"", TARGET, options={"until": "import", "route": "decomposed"}), SILENT)
+    died = dataclasses.replace(early, status=Status.TIMEOUT, stage="canonicalize", death=Death(signal="SIGKILL"))
+    verdict = Verdict("status", Kind.TIMEOUT, TARGET, Severity.CRASH, "no end", "canonicalize")
+    signature = Signature("torch-mlir", Kind.TIMEOUT, "canonicalize", "sin")
+    made = mlir_of_pass(Entry(case, signature, TARGET, Severity.CRASH, "hangs", early, died, verdict))
+    assert made is not None
+    lines = made[0].splitlines()
+    assert lines[0].startswith(
+        "// RUN: torch-mlir-opt -pass-pipeline='builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-"
+    )
+    assert "// The process ends in the pass canonicalize." in lines
+    assert not mlir_shows(made[0])

@@ -15,6 +15,7 @@ from harness.backends.torch_mlir.imported import Imported
 from harness.backends.torch_mlir.importing import import_case
 from harness.backends.torch_mlir.passes import PIPELINES, pipeline
 from harness.backends.torch_mlir.patterns import Applied, guilty_pattern
+from harness.backends.torch_mlir.pipelines import module_pipeline
 from harness.backends.torch_mlir.torch_dialect.meaning import Meanings
 from harness.backends.torch_mlir.tracing import Specialized
 from harness.errors import TargetUnavailable, Unsupported, UsageError
@@ -35,7 +36,7 @@ class FixpointBackend:
 
     Options: `route` is one of ROUTES, by default raw and decomposed; `pipeline` is one of PIPELINES, by default each;
     `dynamic` False imports the sizes of the first call; `pattern`, as `decomposed|fx|5`, has the guilty pattern of that step
-    of that story looked for.
+    of that story looked for; `until` import stops there and keeps the IR.
     """
 
     def warm(self) -> None:
@@ -84,6 +85,11 @@ def follow_case(case: Case, job: Job, progress: Progress, *, runner: PassRunner 
         except Unsupported as error:
             refusals.append(f"{route}: {error}")
             continue
+        artifacts.setdefault("route", imported.route + ("+dynamic" if imported.dynamic else ""))
+        artifacts.setdefault("input.mlir", imported.module.operation.get_asm())
+        if job.options.get("until") == IMPORT:
+            artifacts["pipeline"] = module_pipeline(pipeline(names[0]).named)
+            return Outcome(job.target, Status.INCONCLUSIVE, IMPORT, message="stopped after import as asked", artifacts=artifacts)
         meanings = Meanings(case, imported, calls)
         for name in names:
             story = follower.follow(imported, pipeline(name), meanings, calls=calls)
@@ -91,8 +97,6 @@ def follow_case(case: Case, job: Job, progress: Progress, *, runner: PassRunner 
             if sought[:2] == [story.route, name]:
                 progress.stage("pattern")
                 artifacts.update(_pattern(follower, meanings, story, int(sought[2])))
-        artifacts.setdefault("route", imported.route + ("+dynamic" if imported.dynamic else ""))
-        artifacts.setdefault("input.mlir", imported.module.operation.get_asm())
     wanted = {digest for story in stories for digest in snapshots_at_issue(story, everything="ir" in job.want)}
     artifacts.update({SNAPSHOT + digest: follower.snapshots[digest].text for digest in sorted(wanted)})
     if refusals:
