@@ -17,7 +17,7 @@ _KINDS = {
     Fault.INVALID_IR: (Kind.INVALID_IR, Severity.INVALID_IR, "leaves invalid IR"),
     Fault.SILENT_ERROR: (Kind.SILENT_ERROR, Severity.ERROR, "reports an error and succeeds"),
     Fault.PASS_FAILURE: (Kind.ERROR, Severity.ERROR, "fails"),
-    Fault.UNEXECUTABLE: (Kind.ERROR, Severity.ERROR, "leaves IR that eager PyTorch does not run"),
+    Fault.UNEXECUTABLE: (Kind.UNEXECUTABLE, Severity.CONTRACT, "leaves IR that eager PyTorch does not run"),
     Fault.WRONG_TYPE: (Kind.DECLARED_SHAPE, Severity.CONTRACT, "declares a type that the real tensor does not have"),
     Fault.CONTRADICTION: (Kind.DECLARED_SHAPE, Severity.CONTRACT, "contradicts an earlier type"),
     Fault.LESS_PRECISE: (Kind.DECLARED_SHAPE, Severity.CONTRACT, "says less than an earlier type"),

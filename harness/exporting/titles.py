@@ -28,6 +28,7 @@ _PHRASES = {
     Kind.DECLARED_SHAPE: "wrong declared shape",
     Kind.SILENT_ERROR: "error reported by a pass that succeeds",
     Kind.NO_CONVERGENCE: "passes that do not converge",
+    Kind.UNEXECUTABLE: "operation that PyTorch refuses, left by a pass",
     Kind.BLOW_UP: "time, memory or IR that blows up",
     Kind.WHOLE_ONLY: "wrong result of the whole program",
 }

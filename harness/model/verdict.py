@@ -36,6 +36,7 @@ class Kind(str, enum.Enum):
     SILENT_ERROR = "silent-error"
     INVALID_IR = "invalid-ir"
     NO_CONVERGENCE = "no-convergence"
+    UNEXECUTABLE = "unexecutable"  # a pass leaves what eager PyTorch refuses
     BLOW_UP = "blow-up"  # in time, memory or size, by a pass that comes back
     CRASH = "crash"
     TIMEOUT = "timeout"

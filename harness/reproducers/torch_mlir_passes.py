@@ -16,6 +16,7 @@ _SAYS = {
     Kind.SILENT_ERROR: "This pass reports an error and succeeds.",
     Kind.DECLARED_DTYPE: "After this pass the IR declares a dtype that the real tensor does not have.",
     Kind.DECLARED_SHAPE: "After this pass the IR declares a shape that the real tensor does not have.",
+    Kind.UNEXECUTABLE: "After this pass the IR holds an operation that eager PyTorch refuses.",
     Kind.NO_CONVERGENCE: "This pass keeps the pipeline from coming to an end.",
     Kind.BLOW_UP: "This pass takes too long, takes too much memory, or makes the IR grow without end.",
     Kind.ERROR: "After this pass the pipeline cannot go on.",

@@ -18,6 +18,7 @@ SNAPSHOT = "ir/"  # and the digest: the artifact of a snapshot
 ORACLE = "pipeline"  # the oracle whose verdicts name a pass
 _BELOW = {"linalg": "TorchToLinalg or later", "tosa": "TorchToTosa or later", "stablehlo": "TorchToStablehlo or later"}
 _VALUES = (Kind.VALUE, Kind.SPECIAL, Kind.DTYPE, Kind.SHAPE, Kind.STRUCTURE, Kind.MUTATION, Kind.WHOLE_ONLY)
+_LEFT = (Kind.ERROR, Kind.UNEXECUTABLE, Kind.SILENT_ERROR)
 _FAILURES = (Kind.ERROR, Kind.INVALID_IR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 _TYPES = (Kind.DECLARED_DTYPE, Kind.DECLARED_SHAPE)
 
@@ -107,9 +108,9 @@ def _rank(verdict: Verdict, found: Verdict) -> int:
         return 0
     if found.kind in _VALUES and verdict.kind in _VALUES:
         return 1
-    if verdict.kind in (*_VALUES, *_TYPES) and found.kind in (*_VALUES, *_TYPES, Kind.ERROR, Kind.SILENT_ERROR):
+    if verdict.kind in (*_VALUES, *_TYPES) and found.kind in (*_VALUES, *_TYPES, *_LEFT):
         return 2
-    if verdict.kind in _FAILURES and found.kind in (*_VALUES, *_TYPES, Kind.ERROR, Kind.INVALID_IR, Kind.SILENT_ERROR):
+    if verdict.kind in _FAILURES and found.kind in (*_VALUES, *_TYPES, *_LEFT, Kind.INVALID_IR):
         return 2  # a lowering trips over what an earlier pass left
     return _UNRELATED
 

@@ -46,7 +46,7 @@ EXPECTED = {
     "wrong-constant": Kind.VALUE,
     "wrong-operator": Kind.VALUE,
     "dropped-op": Kind.VALUE,
-    "unexecutable": Kind.ERROR,
+    "unexecutable": Kind.UNEXECUTABLE,
     "wrong-shape": Kind.DECLARED_SHAPE,
     "wrong-dtype": Kind.DECLARED_DTYPE,
     "less-precise": Kind.DECLARED_SHAPE,
