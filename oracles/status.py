@@ -15,7 +15,7 @@ _ENDS = {
     Status.OOM: (Kind.OOM, Severity.CRASH, "memory beyond the limit"),
     Status.ERROR: (Kind.ERROR, Severity.ERROR, "refuses what eager PyTorch accepts"),
 }
-_COMPLAINT = re.compile(r"check failed|assert|terminate called|malloc|free\(\)|corrupt|fatal error|what\(\):", re.IGNORECASE)
+_COMPLAINT = re.compile(r"check failed|UNIMPLEMENTED$|assert|terminate called|malloc|free\(\)|corrupt|fatal error|what\(\):", re.IGNORECASE)
 _LOG_PREFIX = re.compile(r"^[IWEF]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+ ")  # glog's time and thread, which no two runs share
 _BROKEN_IR = {"invalid-ir": "a pass left invalid IR", "no-convergence": "the passes do not converge"}
 

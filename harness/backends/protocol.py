@@ -219,7 +219,7 @@ for _name, (_entry, _title) in _ONEFLOW_WAYS.items():
             family="oneflow",
             needs=("trace",),
             choices={"passes": _MLIR_PASSES} if _name == "graph-mlir" else {},
-            voters={way: {"way": way} for way in ("eager", *_ONEFLOW_WAYS)},
+            voters={way: {"way": way} for way in ("eager", *_ONEFLOW_WAYS) if way in (_name, "eager", "graph", "graph-mlir", "fx")},
             voter=_name,
         )
     )

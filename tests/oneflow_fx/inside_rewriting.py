@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import operator
+import random
 
 import numpy as np
 import oneflow
@@ -110,6 +111,30 @@ def check_conv_and_norm_become_one_conv() -> None:
             assert not any(isinstance(layer, oneflow.nn.BatchNorm2d) for layer in traced.modules())
             assert np.allclose(traced(IMAGES).numpy(), wanted, rtol=1e-5, atol=1e-5)
             assert np.array_equal(net(IMAGES).numpy(), wanted), "the module that was traced is as it was"
+
+
+def check_fused_equals_unfused_over_drawn_layers() -> None:
+    drawn = random.Random(0)
+    for index in range(30):
+        dims = 1 + index % 3
+        groups = drawn.choice((1, 2))
+        channels, outputs = groups * drawn.randint(1, 3), groups * drawn.randint(1, 3)
+        conv = getattr(oneflow.nn, f"Conv{dims}d")(
+            channels,
+            outputs,
+            drawn.randint(1, 3),
+            stride=drawn.randint(1, 2),
+            padding=drawn.randint(0, 2),
+            dilation=drawn.randint(1, 2),
+            groups=groups,
+            bias=drawn.random() < 0.5,
+        )
+        norm = getattr(oneflow.nn, f"BatchNorm{dims}d")(outputs, eps=drawn.choice((1e-5, 1e-2)), affine=drawn.random() < 0.5)
+        net = trained(oneflow.nn.Sequential(conv, norm, oneflow.nn.ReLU()))
+        inputs = oneflow.randn(2, channels, *[drawn.randint(6, 9)] * dims)
+        traced = symbolic_trace(net)
+        assert fuse_conv_bn(traced) == 1, index
+        assert np.allclose(traced(inputs).numpy(), net(inputs).numpy(), rtol=1e-4, atol=1e-4), index
 
 
 def check_a_conv_that_others_read_is_left_alone() -> None:

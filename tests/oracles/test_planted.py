@@ -188,6 +188,9 @@ def test_a_crash_repeats_the_last_words_of_the_process_and_no_signal_twice() -> 
     death = Death("SIGABRT", None, "loading\nF20261130 22:52:45.051271 28436 kernel.cpp:7] Check failed: n > 0 (0 vs. 0)\n  at 0x1234")
     (verdict,) = judge(CASE, REFERENCE, Outcome(TARGET, Status.CRASH, "run", message="died by SIGABRT", death=death))
     assert verdict.message.endswith(": kernel.cpp:7] Check failed: n > 0 (0 vs. 0)") and verdict.message.count("SIGABRT") == 1
+    bare = Death("SIGABRT", None, "module {\n}\nF20261130 22:52:45.051271 28436 support.cpp:147] UNIMPLEMENTED\nStack")
+    (verdict,) = judge(CASE, REFERENCE, Outcome(TARGET, Status.CRASH, "run", message="died by SIGABRT", death=bare))
+    assert verdict.message.endswith(": support.cpp:147] UNIMPLEMENTED")
 
 
 def test_invalid_ir_and_ignored_errors_have_their_own_kinds() -> None:

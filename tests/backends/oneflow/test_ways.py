@@ -227,9 +227,11 @@ def test_every_way_can_be_taken_in_the_worker_of_another(pool: WorkerPool) -> No
     for voter, options in spec.voters.items():
         eager = reference(case)
         outcome = pool.worker(spec.name).run(job_of(spec.name, case, eager, **options))
-        assert outcome.status is (Status.UNSUPPORTED if voter == "fused" else Status.OK), voter
-        assert outcome.calls == (() if voter == "fused" else eager.calls)
+        assert outcome.status is Status.OK, voter
+        assert outcome.calls == eager.calls
+    assert set(spec.voters) == {"eager", "graph", "graph-mlir", "fx"}
     assert spec.voter == "graph"
+    assert target("oneflow:fused").voter in target("oneflow:fused").voters
 
 
 def test_gradients_are_refused(pool: WorkerPool) -> None:
