@@ -11,8 +11,10 @@ from harness.corpus.entry import Entry
 from harness.model.dtypes import DTYPES, Array, widen
 from harness.model.outcome import Outcome, Status
 from harness.model.values import Tensor, Value, leaves
+from harness.model.verdict import Kind
 
 ROWS, COLUMNS = 12, 8
+_OF_VALUES = (Kind.VALUE, Kind.SPECIAL, Kind.DTYPE, Kind.SHAPE, Kind.STRUCTURE, Kind.MUTATION)
 MARK = "*"
 LEGEND = f"{MARK} marks the elements that are not equal"
 
@@ -43,7 +45,7 @@ def sides(entry: Entry) -> Sides:
         worst = tuple(index) if isinstance(index, tuple | list) and all(type(each) is int for each in index) else None
         left, right = compared_lines(expected, actual, worst)
         return Sides(left, right, place, worst)
-    said = did(entry.observed)
+    said = did(entry.observed) or _story_says(entry)
     return Sides(lines_of(expected), (said,) if said else lines_of(actual), place)
 
 
@@ -52,9 +54,29 @@ def actual_output(entry: Entry) -> Value:
     call = (entry.verdict.call or 0) if entry.verdict is not None else 0
     if entry.observed.calls:
         return _output(entry.observed, call)
+    if entry.observed.stories:
+        return _interpreted(entry, call)
     name = entry.verdict.node if entry.verdict is not None else None
     found = [each for each in entry.observed.nodes if each.call == call and each.status is Status.OK and name in (None, each.name)]
     return found[-1].output if found else None
+
+
+def _interpreted(entry: Entry, call: int) -> Value:
+    """What the IR gives after the guilty pass; None where it is not the values that are wrong."""
+    guilty = entry.verdict.detail.get("guilty", {}) if entry.verdict is not None else {}
+    for story in entry.observed.stories:
+        for step in story.steps:
+            if (step.name, step.digest) == (guilty.get("pass"), guilty.get("after")) and step.result is not None and call in story.calls:
+                return story.results[step.result][story.calls.index(call)].output
+    return None
+
+
+def _story_says(entry: Entry) -> str:
+    """What a pass did that is not about values; empty where it is, or where no pass is at issue."""
+    verdict = entry.verdict
+    if not entry.observed.stories or verdict is None or verdict.kind in _OF_VALUES:
+        return ""
+    return verdict.message.partition("): ")[2].split("\n")[0][:300]
 
 
 def did(outcome: Outcome) -> str:

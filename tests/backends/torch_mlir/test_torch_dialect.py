@@ -219,6 +219,28 @@ def test_values_that_nobody_promises_are_told_from_those_that_do_not_depend_on_t
     assert (ran.undetermined, ran.results[0].tolist()) == ("", [0.0, 0.0])
 
 
+def test_a_list_becomes_a_tensor() -> None:
+    body = """
+    %int2 = torch.constant.int 2
+    %none = torch.constant.none
+    %false = torch.constant.bool false
+    %0 = torch.prim.ListConstruct %int2, %int2 : (!torch.int, !torch.int) -> !torch.list<int>
+    %1 = torch.aten.tensor %0, %none, %none, %false : !torch.list<int>, !torch.none, !torch.none, !torch.bool -> !torch.vtensor<[2],si64>
+    return %1 : !torch.vtensor<[2],si64>
+    """
+    assert run(body, signature="() -> !torch.vtensor<[2],si64>").results[0].tolist() == [2, 2]
+
+
+def test_operands_that_fit_no_schema_are_our_own_affair() -> None:
+    body = """
+    %none = torch.constant.none
+    %0 = torch.operator "torch.aten.permute"(%arg0, %none) : (!torch.vtensor<[2],f32>, !torch.none) -> !torch.vtensor<[2],f32>
+    return %0 : !torch.vtensor<[2],f32>
+    """
+    with pytest.raises(Uninterpretable, match=r"torch\.aten\.permute: .*Expected a value of type"):
+        run(body, torch.zeros(2), signature="(%arg0: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32>")
+
+
 def test_a_view_needs_no_strides() -> None:
     body = """
     %int6 = torch.constant.int 6

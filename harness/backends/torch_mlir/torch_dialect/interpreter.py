@@ -23,6 +23,7 @@ from harness.torch_bridge.tensors import DTYPE_NAMES, tensor_bytes
 _LOCATION_NAME = re.compile(r'"([^"]+)":\d+:\d+')
 _RETURNS = ("func.return", "torch.prim.If.yield", "torch.shape.calculate.yield", "torch.dtype.calculate.yield")
 _CALCULATIONS = ("torch.shape.calculate", "torch.dtype.calculate")
+_MISFIT = "Expected a value of type"  # our operands do not fit PyTorch's schema: nothing that a pass could be blamed for
 MAX_TRIPS = 10_000
 
 
@@ -191,6 +192,8 @@ class _Interpreter:
             if count == 1 and self._numbers and type_violation(str(operation.results[0].type), value) is not None:
                 value = found(self._as_numbers(operands), take=self.take)
         except Exception as error:  # eager operators raise what they like
+            if _MISFIT in str(error):
+                raise Uninterpretable(called, str(error).splitlines()[0]) from error
             raise Unexecutable(called, node, error) from error
         if called == "torch.prim.NumToTensor.Scalar":
             self._numbers[id(value)] = (value, operands[0])

@@ -136,6 +136,10 @@ def _dict(*items: Any) -> dict[Any, Any]:
     return dict(zip(items[:half], items[half:], strict=True))
 
 
+def _tensor(data: Any, dtype: int | None = None, device: Any = None, requires_grad: bool = False) -> torch.Tensor:
+    return torch.tensor(data, dtype=None if dtype is None else SCALAR_TYPES[dtype])
+
+
 def _nothing(*_: Any) -> None:
     return None
 
@@ -164,6 +168,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "aten.insert.t": lambda items, index, item: items.insert(index, item),
     "aten.eq.int_list": lambda a, b: a == b,
     "aten.keys.str": lambda mapping: list(mapping),
+    "aten.tensor": _tensor,
     "aten.warn": _nothing,
     "aten.Bool.Tensor": bool,
     "aten.Int.Tensor": int,
