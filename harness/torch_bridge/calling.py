@@ -49,17 +49,18 @@ class SavedState:
     def __init__(self, module: torch.nn.Module) -> None:
         self._tensors = [*module.parameters(), *module.buffers()]
         self._values = [tensor.detach().clone(memory_format=torch.preserve_format) for tensor in self._tensors]
-        self._versions = [tensor._version for tensor in self._tensors]
 
     def put_back(self) -> bool:
-        """Write every changed tensor's values back; whether that can be done: not where one was given another shape."""
+        """Write every changed tensor's values back; whether that can be done: not where one was given another shape.
+
+        Values are compared, not versions: batch norm writes its statistics without counting it.
+        """
         with torch.no_grad():
-            for number, (tensor, value) in enumerate(zip(self._tensors, self._values, strict=True)):
+            for tensor, value in zip(self._tensors, self._values, strict=True):
                 if tensor.shape != value.shape or tensor.dtype != value.dtype:
                     return False
-                if tensor._version != self._versions[number]:
+                if not torch.equal(tensor, value):
                     tensor.copy_(value)
-                    self._versions[number] = tensor._version
         return True
 
 

@@ -85,6 +85,21 @@ def test_a_right_backend_is_right_for_every_size(name: str) -> None:
     assert verdicts(name, symbolic(DOUBLE)) == set()
 
 
+@pytest.mark.parametrize("name", RIGHT)
+def test_statistics_that_a_call_wrote_are_put_back_before_the_next(name: str) -> None:
+    """Batch norm writes its statistics without counting a version."""
+    nodes = (
+        Node("x0", "placeholder", "x0", role="input", spec=TensorSpec("float32", (4, 3))),
+        Node("b0", "placeholder", "b0", role="buffer", spec=TensorSpec("float32", (3,))),
+        Node("b1", "placeholder", "b1", role="buffer", spec=TensorSpec("float32", (3,))),
+        Node("n0", "call_function", "torch.nn.functional.batch_norm", (Ref("x0"), Ref("b0"), Ref("b1")), {"training": True}),
+        Node("output", "output", "output", (Ref("n0"),)),
+    )
+    calls = tuple(Call(data={"x0": Fill("exact/1", number)}) for number in range(2))
+    case = Case(Program(nodes), calls, state={"b0": Fill("constant/1", low=0), "b1": Fill("constant/1", low=1)})
+    assert verdicts(name, case) == set()
+
+
 def test_sizes_are_counted_as_they_compile() -> None:
     counts = run("compile:eager", symbolic(DOUBLE)).counts
     assert [counts[f"graphs[{index}]"] for index in range(3)] == [1, 1, 0]  # static, then dynamic, then used again
