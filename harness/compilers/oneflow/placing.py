@@ -195,8 +195,8 @@ class _Placing:
     def _is_view(self, node: Node) -> bool:
         if self.writes[node]:
             return False
-        mine = self.storages[node]
-        return all(mine & self.storages[other] or not self.storages[other] for other in node.all_input_nodes)
+        mine, read = self.storages[node], [self.storages[other] for other in node.all_input_nodes if self.storages[other]]
+        return bool(read) and all(mine & theirs for theirs in read)
 
     def _stages(self) -> dict[Node, int]:
         stages: dict[Node, int] = {}

@@ -62,7 +62,7 @@ def refusal(node: torch.fx.Node, exclude: Collection[str] = ()) -> Refusal | Non
     try:
         translated = program_node(node)
     except CaptureError as error:
-        return Refusal("untranslated", str(error))
+        return Refusal("number" if is_number(value) else "untranslated", str(error))
     if exclude and canonical(translated, Program(())) in exclude:
         return Refusal("excluded", "is kept in torch by an option")
     if is_random(translated):

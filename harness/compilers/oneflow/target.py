@@ -35,9 +35,7 @@ class CompiledTarget:
     def warm(self) -> None:
         """Warm Dynamo; raises TargetUnavailable where OneFlow's environment is not built."""
         oneflow_python()
-        torch.set_num_threads(1)
-        warming.prepare_cache()
-        warming.compile_small("aot_eager")
+        warming.prepare()
 
     def start(self) -> None:
         """Start OneFlow's process, so that no case waits for it."""

@@ -35,7 +35,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def is_number(value: Any) -> bool:
     """Whether a value is made of numbers alone: sizes, shapes and what Python computes of them."""
-    leaves = pytree.tree_leaves(value)
+    leaves = pytree.tree_leaves(tuple(value) if isinstance(value, torch.Size) else value)
     return bool(leaves) and all(isinstance(leaf, int | float | torch.SymInt | torch.SymFloat | torch.SymBool) for leaf in leaves)
 
 

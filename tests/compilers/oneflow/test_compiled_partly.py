@@ -64,6 +64,20 @@ def test_a_refusal_in_the_middle_repeats_no_side_effect() -> None:
     assert count == 1
 
 
+def test_what_has_no_derivative_in_oneflow_goes_to_torch_before_it_is_too_late() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.index_add(torch.relu(x), 0, torch.tensor([0, 2]), y) * 2
+
+    check(function, torch.randn(3, 2), torch.randn(2, 2))
+    assert placed().torch["index_add"].kind == "refused"
+    assert set(placed().oneflow) >= {"relu", "mul"}
+
+
+def test_a_tensor_from_nothing_is_made_in_oneflow() -> None:
+    check(lambda x: (torch.arange(6), torch.relu(x)), torch.randn(2))
+    assert placed().share == 1.0
+
+
 def test_several_shapes_for_one_model() -> None:
     function = compiled(lambda x: torch.relu(x).view(x.size(0), -1) * x.shape[1], dynamic=True)
     for rows, columns in ((2, 3), (5, 4), (7, 2)):

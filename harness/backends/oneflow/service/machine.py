@@ -21,6 +21,8 @@ from harness.model.outcome import Status
 from harness.model.program import Node, Program
 from harness.model.values import DType, Ref, Value, map_leaves
 
+_NO_GRADIENT = "The gradient function for op"  # "... index_add is not found": OneFlow's own word that it has no derivative
+
 
 class NodeStopped(FxdiffError):
     """A node did not run: `refused` where OneFlow says that it does not do this, else it failed."""
@@ -225,4 +227,6 @@ def _hook(oneflow: Any, position: _Position, name: str) -> Callable[[Any], None]
 
 def _stopped(error: Exception, plan: Plan, node: str, *, backward: bool = False) -> NodeStopped:
     status, message = judge(error, plan)
+    if _NO_GRADIENT in message:
+        return NodeStopped(node, f"refused: {message}", refused=True, backward=backward)
     return NodeStopped(node, message, refused=status is Status.UNSUPPORTED, backward=backward)
