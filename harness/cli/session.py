@@ -76,7 +76,8 @@ def _telling(spec: TargetSpec) -> Iterator[None]:
     """Say on stderr whom everybody waits for, where that takes long: a library may hang in its import."""
 
     def tell() -> None:
-        said = f"waiting for {spec.name} ({spec.entry}), whose libraries are being imported; after {WARM_SECONDS * spec.patience:.0f} s it is given up\n"
+        patience = f"after {WARM_SECONDS * spec.patience:.0f} s it is given up"
+        said = f"waiting for {spec.name} ({spec.entry}), whose libraries are being imported; {patience}\n"
         with contextlib.suppress(OSError):
             sys.stderr.write(said)
 
