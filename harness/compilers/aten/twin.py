@@ -1,4 +1,4 @@
-"""The backend without Dynamo: a module is traced here, and goes through the same compiler. About three times cheaper, as measured over drawn programs.
+"""The backend without Dynamo: a module is traced here, and goes through the same compiler, at a third of the price.
 
 Forward passes are traced by make_fx on copies of the real inputs, parameters lifted. Training, writes to inputs and inputs
 that share memory go through AOTAutograd, as in torch.compile: it alone knows which outputs are views of what was written.
