@@ -1,8 +1,8 @@
 """torchvision's Faster R-CNN through torch.compile(backend="oneflow"): boxes, labels and scores against eager.
 
 `tox run -e faster-rcnn` installs torchvision and the torch that it was built for (5.5 GB) beside fxdiff, and runs this with random
-weights and small images of two sizes, sizes static and then symbolic; symbolic ones take Dynamo itself some ten minutes. `nms` and `roi_align` have no CPU kernel in OneFlow and stay
-in torch; the last lines say which share of nodes ran in OneFlow.
+weights and small images of two sizes, sizes static and then symbolic; symbolic ones take Dynamo itself some ten minutes. `nms` and
+`roi_align` have no CPU kernel in OneFlow and stay in torch; the last lines say which share of nodes ran in OneFlow.
 """
 
 from __future__ import annotations
