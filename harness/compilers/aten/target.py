@@ -18,7 +18,7 @@ from harness.compilers.aten.backend import AtenBackend
 from harness.compilers.aten.errors import AtenError
 from harness.compilers.aten.settings import FIELDS, AtenSettings
 from harness.compilers.aten.twin import compile_module
-from harness.errors import Unsupported, UsageError
+from harness.errors import TargetUnavailable, Unsupported, UsageError
 from harness.model.case import Case
 from harness.model.outcome import CallResult, Diagnostic, Job, Outcome, Status
 from harness.torch_bridge import global_state
@@ -66,9 +66,16 @@ class AtenTarget:
         """Load the engine, and trace and compile something small. Raises TargetUnavailable where its library is missing."""
         warming.prepare()
         backend = AtenBackend(AtenSettings(engine=self.engine))
-        graph = torch.fx.symbolic_trace(warming.small)
-        with torch.no_grad():
-            compile_module(graph, (torch.ones(2, 3), torch.ones(3, 2)), backend)(torch.ones(2, 3), torch.ones(3, 2))
+        inputs = torch.ones(2, 3), torch.ones(3, 2)
+
+        def compile_small() -> None:
+            with torch.no_grad():
+                compile_module(torch.fx.symbolic_trace(warming.small), inputs, backend)(*inputs)
+
+        if not getattr(backend.engine, "has_threads", False):
+            compile_small()
+        elif not warming.in_a_child(compile_small):
+            raise TargetUnavailable(f"the engine {self.engine} cannot run a matrix product here; its own message is above")
 
     def start(self) -> None:
         """Nothing to do in a fresh child."""

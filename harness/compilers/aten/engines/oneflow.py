@@ -22,6 +22,7 @@ class OneFlowEngine:
     """Takes what OneFlow's translation table has for the operator with these types. Static sizes only."""
 
     name = "oneflow"
+    has_threads = True  # once a region runs: its process is talked to from a thread, which no fork may inherit
 
     def __init__(self) -> None:
         """Raises TargetUnavailable where the OneFlow environment is not built."""
