@@ -241,6 +241,17 @@ def test_operands_that_fit_no_schema_are_our_own_affair() -> None:
         run(body, torch.zeros(2), signature="(%arg0: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32>")
 
 
+@pytest.mark.parametrize(("message", "error"), [("unimplemented: this size", Uninterpretable), ("sizes must match", Unexecutable)])
+def test_an_assertion_may_be_a_refusal(message: str, error: type[Exception]) -> None:
+    body = f"""
+    %false = torch.constant.bool false
+    torch.runtime.assert %false, "{message}"
+    return %false : !torch.bool
+    """
+    with pytest.raises(error):
+        run(body, signature="() -> !torch.bool")
+
+
 def test_a_view_needs_no_strides() -> None:
     body = """
     %int6 = torch.constant.int 6

@@ -16,6 +16,7 @@ from torch_mlir import ir
 
 from harness.backends.torch_mlir.declared import tensor_claim
 from harness.backends.torch_mlir.precision import spelled
+from harness.backends.torch_mlir.refusals import is_refusal
 from harness.backends.torch_mlir.torch_dialect.literals import UnknownLiteral, constant, literal, resources
 from harness.backends.torch_mlir.torch_dialect.operators import UnknownOperation, operator
 from harness.torch_bridge.tensors import DTYPE_NAMES, tensor_bytes
@@ -177,6 +178,10 @@ class _Interpreter:
             return self.loop(operation, operands, known)
         if name == "func.call":
             return self.call(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value, operands)
+        if name == "torch.runtime.assert" and not operands[0]:
+            said = ir.StringAttr(operation.attributes["message"]).value
+            if is_refusal(said):  # torch-mlir's word, put off to run time, that it does not do this
+                raise Uninterpretable(name, said)
         called = name
         if name == "torch.operator":
             called = ir.StringAttr(operation.attributes["name"]).value
