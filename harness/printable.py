@@ -58,4 +58,7 @@ class PrintableStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "buffer":
+            # click writes to it, past what is escaped here, where the encoding is ASCII.
+            raise AttributeError(name)
         return getattr(self._stream, name)

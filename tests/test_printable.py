@@ -64,6 +64,7 @@ def test_no_page_holds_them(place: str) -> None:
         assert not COMMANDS & set(text)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -76,12 +77,12 @@ def test_no_page_holds_them(place: str) -> None:
         ("no\x1b[31msuch",),
     ],
 )
-def test_no_verb_prints_them(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_verb_prints_them(arguments: tuple[str, ...], tmp_path: Path, encoding: str) -> None:
     """Names, titles, messages and paths of a stranger's corpus, on every verb that prints a word of them."""
     corpus = tmp_path / "co\x1b[31mrpus"
     path = Corpus(corpus).add(hostile())
     given = [each.replace("CORPUS", str(corpus)).replace("ENTRY", str(path)) for each in arguments]
-    ran = fxdiff(*given, cwd=tmp_path, env={"NO_COLOR": "1"})
+    ran = fxdiff(*given, cwd=tmp_path, env={"NO_COLOR": "1", "PYTHONIOENCODING": encoding})
     assert ran.out or ran.err
     assert not COMMANDS & set(ran.out + ran.err), arguments
 
