@@ -6,7 +6,7 @@ import fcntl
 import os
 
 TAIL_BYTES = 16_384
-MAX_BYTES = 16 << 20
+MAX_BYTES = 64 << 20  # OneFlow prints 19 MB of IR around the passes of a ResNet-18, and all of it is evidence
 
 
 class OutputFile:
