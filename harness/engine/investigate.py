@@ -236,12 +236,14 @@ class Investigator:
 
     def _narrow(self, evidence: Evidence, target: TargetSpec, *, flaky: bool, recheck: bool) -> Result:
         verdict = evidence.verdict
+        # A smaller case must not turn one disagreement into another that people have accepted.
+        accepted = self._accepted(evidence, target)
         patience = CANDIDATE_PATIENCE if verdict.kind is Kind.TIMEOUT else 1.0
 
         def shows(case: Case) -> Traces | None:
             for _ in range(FLAKY_TRIES if flaky else 1):
                 found = self._evidence(case, target, verdict, patience=patience)
-                if found is not None:
+                if found is not None and self._accepted(found, target) <= accepted:
                     return found.traces
             return None
 
@@ -328,6 +330,13 @@ class Investigator:
         artifacts = {**settled.observed.artifacts, ARTIFACT: told(ballots, target.voter, layered=target.layered)}
         observed = dataclasses.replace(settled.observed, artifacts=artifacts)
         return dataclasses.replace(settled, observed=observed), blame(ballots, target.voter, layered=target.layered)
+
+    def _accepted(self, evidence: Evidence, target: TargetSpec) -> frozenset[str]:
+        """The known issues that would account for this disagreement."""
+        kind, case = evidence.verdict.kind.value, evidence.case
+        found = [*suspects(case, evidence.traces, self.known, target.name, kind).values()]
+        told = self.known.told(target.name, kind, evidence.verdict.message, operators_of(case).values())
+        return frozenset(bug.signature for bug in (*found, told) if bug is not None and bug.is_issue)
 
     def _with_artifacts(self, settled: Evidence, target: TargetSpec) -> Evidence:
         """What a dead process could not leave behind: the input of the stage that it died in."""

@@ -19,6 +19,7 @@ from harness.model.fill import Fill
 from harness.model.program import Node, Program, TensorSpec
 from harness.model.symbols import Sym, Symbol
 from harness.model.values import Ref
+from harness.triage.issues import KnownIssue
 from harness.triage.known import KnownBug, KnownBugs
 from harness.workers.pool import WorkerPool
 
@@ -71,6 +72,7 @@ def run_campaign(
     folder: Path,
     *,
     known: Sequence[KnownBug] = (),
+    issues: Sequence[KnownIssue] = (),
     listener: Callable[[Campaign, events.Event], None] = lambda campaign, event: None,
     effort: Effort | None = None,
     **settings: Any,
@@ -92,7 +94,7 @@ def run_campaign(
         CampaignSettings(0, specs, folder, effort=effort if effort is not None else Effort(seconds=30.0), **settings),
         draw=draw,
         runner=lambda slot: SlotRunner(pool, slot),
-        known=KnownBugs(known),
+        known=KnownBugs(known, issues=issues),
         keeper=FindingKeeper(folder / "findings", prove=lambda reproducer: Proof(True, ""), versions=pool.versions),
         listener=listen,
     )

@@ -11,6 +11,7 @@ from harness.engine.campaign import INTERRUPTED, Campaign
 from harness.errors import HarnessError, UsageError
 from harness.model.case import Case
 from harness.reporting.tally import Tally
+from harness.triage.issues import KnownIssue
 from harness.triage.known import KnownBug
 from harness.workers.pool import WorkerPool
 from tests.engine.campaigning import GUILTY, case_of, mixed_cases, run_campaign
@@ -102,6 +103,17 @@ def test_a_known_bug_hides_no_other_one(pool: WorkerPool, tmp_path: Path) -> Non
     options = {"wrong:value": {"trigger": ["torch.cos"]}}
     ran = run_campaign(pool, ["wrong:value"], [case_of(GUILTY, "torch.cos", "torch.neg")], tmp_path, known=[known], options=options)
     assert [found.operator for found in ran.findings] == ["cos"]
+
+
+def test_what_is_accepted_is_not_what_another_bug_becomes_when_it_gets_smaller(pool: WorkerPool, tmp_path: Path) -> None:
+    """A vector is the smallest input; where that one is accepted, the bug must be shown with another."""
+    cases = [case_of("torch.neg", GUILTY)]
+    (free,) = run_campaign(pool, ["wrong:value"], cases, tmp_path / "a").findings
+    assert "x = torch.tensor([1.0])" in free.source
+    accepted = KnownIssue("vectors", "https://example.org/1", ("wrong:*",), ("value",), "sin", frozenset({"rank:1"}))
+    ran = run_campaign(pool, ["wrong:value"], cases, tmp_path / "b", issues=[accepted])
+    (found,) = ran.findings
+    assert (found.operator, found.nodes) == ("sin", 1) and "x = torch.tensor([[" in found.source
 
 
 def test_one_in_so_many_hits_is_looked_at_all_the_same(pool: WorkerPool, tmp_path: Path) -> None:
