@@ -28,7 +28,7 @@ class Finding:
     """A program, `make(torch)` giving the callable and its inputs, and what torch-mlir does with it.
 
     `shows` is the signal that ends the process, SIGXCPU where it never ends, VALUES, or a part of the error's text. Each axis
-    in `dynamic` is exported as a symbolic size of the first input.
+    in `dynamic` is exported as a symbolic size of the first input. `through` is what `fx.export_and_import` is asked for.
     """
 
     id: str
@@ -36,6 +36,7 @@ class Finding:
     make: Callable[[Any], tuple[Any, ...]]
     shows: str
     dynamic: tuple[int, ...] = ()
+    through: str = "linalg-on-tensors"
 
 
 FINDINGS = (
@@ -136,7 +137,44 @@ FINDINGS = (
         lambda t: (lambda c, x: t.where(c, x, x), t.tensor([[False]]), t.tensor([0.0])),
         "doesn't match function result type",
     ),
+    Finding(
+        "49c66299",
+        "remainder with a negative divisor, through StableHLO",
+        lambda t: (lambda x, y: x % y, t.tensor([1.0, -1.0, 5.0]), t.tensor([-2.0, 2.0, -3.0])),
+        VALUES,
+        through="stablehlo",
+    ),
+    Finding(
+        "3050ea07",
+        "sum of booleans, through TOSA",
+        lambda t: (lambda x, y: x + y, t.tensor([True, True, False]), t.tensor([True, False, False])),
+        VALUES,
+        through="tosa",
+    ),
+    Finding(
+        "4abc9aa6",
+        "an empty slice, through StableHLO",
+        lambda t: (lambda x: x[0:0], t.tensor([0.0])),
+        "are incompatible with return type(s) of operation 'tensor<0xf32>'",
+        through="stablehlo",
+    ),
+    Finding(
+        "7c6880e9",
+        "Conv3d with padding and symbolic sizes, through TOSA",
+        lambda t: (t.nn.Conv3d(1, 1, 1, padding=(1, 0, 0)), t.arange(9.0).reshape(3, 1, 3, 1, 1)),
+        "operand and result must have the same size and dtype",
+        dynamic=(0, 2),
+        through="tosa",
+    ),
 )
+
+# From what torch-mlir gives to linalg-on-tensors, as its end-to-end suite does.
+TO_LINALG = {
+    "tosa": """builtin.module(func.func(
+  tosa-to-arith, tosa-to-scf, tosa-optional-decompositions, tosa-to-linalg-named, tosa-to-linalg, tosa-to-tensor, tosa-to-arith))""",
+    "stablehlo": """builtin.module(
+  func.func(stablehlo-aggressive-simplification), stablehlo-legalize-to-linalg, stablehlo-convert-to-signless, canonicalize)""",
+}
 
 # Through the C interface of main(result*, inputs*...), so that no callback into Python is needed.
 LINALG_TO_LLVM = """builtin.module(
@@ -191,7 +229,7 @@ def execute(module: Any, inputs: tuple[Any, ...]) -> list[Any]:
 def show(finding: Finding) -> int:
     """Run one finding here: 1 where results differ or torch-mlir refuses, 0 where all is well; many findings end the process."""
     import torch
-    from torch_mlir import fx
+    from torch_mlir import fx, passmanager
 
     torch.manual_seed(0)
     function, *inputs = finding.make(torch)
@@ -207,7 +245,10 @@ def show(finding: Finding) -> int:
     if finding.dynamic:
         axes = dict.fromkeys(finding.dynamic, torch.export.Dim.AUTO)
         options["dynamic_shapes"] = (axes,) if function is program else ((axes,),)
-    module = fx.export_and_import(program, *inputs, output_type="linalg-on-tensors", **options)
+    module = fx.export_and_import(program, *inputs, output_type=finding.through, **options)
+    if finding.through in TO_LINALG:
+        with module.context:
+            passmanager.PassManager.parse(TO_LINALG[finding.through]).run(module.operation)
     lowered = execute(module, tuple(inputs))
     print(f"torch-mlir {lowered}, eager {eager}")
     try:
